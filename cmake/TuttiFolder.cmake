@@ -4,9 +4,11 @@
 #
 # Declares the static library tutti_<folder> from every *.cc below the calling directory and, from its
 # *_test.cc files, the program <folder>_test, registered with ctest under the same name. *_bench.cc
-# become <folder>_bench. Files whose path matches one of EXCLUDE are left to the caller. DEPENDS are the only
-# folders whose headers this one may include, PRECOMPILED the compiled headers it takes (cmake/Precompiled.cmake;
-# tutti_common_headers), TEST_DEPENDS those that its tests, benches and what lies in testing/
+# become <folder>_bench. The *.cc in folders named testing become the static library tutti_<folder>_testing, which tests and
+# benches link, also those of folders above, and no program of the product. It passes on tutti_<folder> and the same libraries
+# of DEPENDS and TEST_DEPENDS, also where it has no files. Files whose path matches one of EXCLUDE are left to the caller.
+# DEPENDS are the only folders whose headers this one may include, PRECOMPILED the compiled headers it takes
+# (cmake/Precompiled.cmake; tutti_common_headers), TEST_DEPENDS those that its tests, benches and what lies in testing/
 # may include besides. The declared graph is written to ranks.json, which tests/ranks_test.py compares with the includes
 # and the map.
 #
@@ -36,39 +38,29 @@ function(tutti_folder)
   set(benches ${sources})
   list(FILTER benches INCLUDE REGEX "_bench\\.cc$")
   list(FILTER sources EXCLUDE REGEX "_(test|bench)\\.cc$")
+  set(helpers ${sources})
+  list(FILTER helpers INCLUDE REGEX "^${CMAKE_CURRENT_SOURCE_DIR}/(.*/)?testing/")
+  list(FILTER sources EXCLUDE REGEX "^${CMAKE_CURRENT_SOURCE_DIR}/(.*/)?testing/")
 
-  if(sources)
-    if(TUTTI_PLAIN_FROM AND NOT F_UNTRUSTED)
-      tutti_release_objects(library_files tutti_${target})
-    else()
-      set(library_files ${sources})
-    endif()
-    add_library(tutti_${target} STATIC ${library_files})
-    set_target_properties(tutti_${target} PROPERTIES LINKER_LANGUAGE CXX)
-    if(F_FAST)
-      target_compile_options(tutti_${target} PRIVATE ${TUTTI_FAST_OPTIONS})
-    endif()
-    if(F_FAST AND NOT F_PRECOMPILED)
-      set(F_PRECOMPILED tutti_fast_headers)
-    elseif(NOT F_PRECOMPILED)
-      set(F_PRECOMPILED tutti_common_headers)
-    endif()
-    tutti_precompile(tutti_${target} ${F_PRECOMPILED})
-    if(NOT F_SEPARATE)
-      tutti_join(tutti_${target})
-    endif()
-    set(scope PUBLIC)
-  else()
-    add_library(tutti_${target} INTERFACE)
-    set(scope INTERFACE)
+  if(F_FAST AND NOT F_PRECOMPILED)
+    set(F_PRECOMPILED tutti_fast_headers)
+  elseif(NOT F_PRECOMPILED)
+    set(F_PRECOMPILED tutti_common_headers)
   endif()
+  tutti_folder_library(tutti_${target} "${sources}")
   target_include_directories(tutti_${target} ${scope} ${PROJECT_SOURCE_DIR}/src)
   list(TRANSFORM F_DEPENDS REPLACE "/" "_" OUTPUT_VARIABLE dep_targets)
   list(TRANSFORM dep_targets PREPEND "tutti_")
   target_link_libraries(tutti_${target} ${scope} tutti_flags ${dep_targets} ${F_LINK} Threads::Threads)
 
+  # Helpers of tests may use those of the folders below, so that the libraries follow one another as the folders do.
+  tutti_folder_library(tutti_${target}_testing "${helpers}" EXCLUDE_FROM_ALL)
   list(TRANSFORM F_TEST_DEPENDS REPLACE "/" "_" OUTPUT_VARIABLE test_dep_targets)
   list(TRANSFORM test_dep_targets PREPEND "tutti_")
+  set(below_testing ${dep_targets} ${test_dep_targets})
+  list(TRANSFORM below_testing APPEND "_testing")
+  target_link_libraries(tutti_${target}_testing ${scope} tutti_${target} ${below_testing})
+
   if(tests AND NOT TUTTI_TESTS)
     tutti_missing_tests(${target}_test)
   elseif(tests AND (F_UNTRUSTED OR NOT TUTTI_PLAIN_FROM))
@@ -80,7 +72,7 @@ function(tutti_folder)
     if(F_UNTRUSTED)
       set_property(GLOBAL APPEND PROPERTY TUTTI_UNTRUSTED_TESTS ${target}_test)
     endif()
-    target_link_libraries(${target}_test PRIVATE tutti_${target} ${test_dep_targets} tutti_test_support ${F_TEST_LINK}
+    target_link_libraries(${target}_test PRIVATE tutti_${target} tutti_${target}_testing tutti_test_support ${F_TEST_LINK}
                           GTest::gmock GTest::gtest_main)
     target_compile_options(${target}_test PRIVATE ${TUTTI_TEST_OPTIONS})
     if(sources)  # first, so that functions of headers are taken from where they are optimised and instrumented
@@ -99,7 +91,7 @@ function(tutti_folder)
   endif()
   if(benches AND TUTTI_TESTS)
     add_executable(${target}_bench EXCLUDE_FROM_ALL ${benches})
-    target_link_libraries(${target}_bench PRIVATE tutti_${target} ${test_dep_targets} tutti_test_support benchmark::benchmark_main)
+    target_link_libraries(${target}_bench PRIVATE tutti_${target} tutti_${target}_testing tutti_test_support benchmark::benchmark_main)
   endif()
   foreach(kind DEPENDS TEST_DEPENDS)
     list(JOIN F_${kind} "\", \"" ${kind})
@@ -109,6 +101,29 @@ function(tutti_folder)
   endforeach()
   set_property(GLOBAL APPEND PROPERTY TUTTI_RANKS
                "{\"folder\": \"${F_NAME}\", \"rank\": ${F_RANK}, \"depends\": [${DEPENDS}], \"test_depends\": [${TEST_DEPENDS}]}")
+endfunction()
+
+# Declares `library` from `files`, with the options of the calling tutti_folder(), and sets `scope` to the keyword by which
+# it links others: INTERFACE where there are no files.
+function(tutti_folder_library library files)
+  if(NOT files)
+    add_library(${library} INTERFACE)
+    set(scope INTERFACE PARENT_SCOPE)
+    return()
+  endif()
+  if(TUTTI_PLAIN_FROM AND NOT F_UNTRUSTED)
+    tutti_release_objects(files ${library})
+  endif()
+  add_library(${library} STATIC ${ARGN} ${files})
+  set_target_properties(${library} PROPERTIES LINKER_LANGUAGE CXX)
+  if(F_FAST)
+    target_compile_options(${library} PRIVATE ${TUTTI_FAST_OPTIONS})
+  endif()
+  tutti_precompile(${library} ${F_PRECOMPILED})
+  if(NOT F_SEPARATE)
+    tutti_join(${library})
+  endif()
+  set(scope PUBLIC PARENT_SCOPE)
 endfunction()
 
 # The objects of `target` in the release build, in whose compile_commands.json they are named.

@@ -22,7 +22,6 @@
 #include "base/threads.h"
 #include "protocol/json/json_writer.h"
 #include "protocol/responses/events.h"
-#include "services/responses/request_json.h"
 
 namespace tutti::app {
 namespace {

@@ -2,7 +2,6 @@
 // drain. The only place where these are wired together.
 #pragma once
 
-#include <string>
 #include <vector>
 
 #include "app/config/settings.h"

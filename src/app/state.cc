@@ -9,7 +9,6 @@
 #include <string_view>
 #include <system_error>
 #include <utility>
-#include <vector>
 
 #include "app/config/auth_options.h"
 #include "app/config/options.h"

@@ -15,11 +15,6 @@
 namespace tutti {
 namespace {
 
-std::string FolderOf(const std::string& path) {
-  const std::string folder = std::filesystem::path(path).parent_path().string();
-  return folder.empty() ? "." : folder;
-}
-
 // Whether the error means that the file system does not support the operation.
 bool Lacking(int error) {
   return error == EINVAL || error == ENOSYS || error == EPERM || error == EOPNOTSUPP ||
@@ -115,6 +110,11 @@ NewFile::Kept NewFile::KeepAs(const std::string& path, bool replace) {
     named_ = false;
   }
   return FlushFolder(FolderOf(path)) ? Kept::kYes : Kept::kNotFlushed;
+}
+
+std::string FolderOf(const std::string& path) {
+  const std::string folder = std::filesystem::path(path).parent_path().string();
+  return folder.empty() ? "." : folder;
 }
 
 bool FlushFolder(const std::string& folder) {

@@ -52,6 +52,9 @@ class NewFile {
   uint64_t bytes_ = 0;
 };
 
+// The folder that `path` lies in, "." for a bare name.
+std::string FolderOf(const std::string& path);
+
 // Flushes `folder`, so that its present names survive a power failure; false on failure.
 bool FlushFolder(const std::string& folder);
 

@@ -4,7 +4,6 @@
 #include <chrono>
 #include <utility>
 
-#include "base/check.h"
 #include "base/threads.h"
 
 namespace tutti {

@@ -3,7 +3,6 @@
 // from that of the same texts alone.
 #pragma once
 
-#include <string>
 #include <vector>
 
 #include "bench/encode_target.h"

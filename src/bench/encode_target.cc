@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <boost/json.hpp>
 #include <charconv>
-#include <chrono>
 #include <cstring>
 #include <map>
 #include <numeric>
@@ -69,34 +68,6 @@ class LocalTarget final : public EncodeTarget {
   app::LocalInference inference_;
   std::string summary_;
 };
-
-}  // namespace
-
-Result<std::string> LoadEncoder(app::LocalInference& inference, const std::string& model) {
-  ASSIGN_OR_RETURN(const app::ModelRef ref, app::ResolveModel(model));
-  ASSIGN_OR_RETURN(app::OpenedModel opened, app::OpenOne(inference, ref));
-  RETURN_IF_ERROR(inference.Load(std::move(opened)));
-  ASSIGN_OR_RETURN(const auto served, inference.gateway().Find(""));
-  return served->summary;
-}
-
-Result<app::Settings> EncodeSettings(const std::map<std::string, std::string>& settings) {
-  app::Settings::Inputs inputs;
-  inputs.flags = settings;
-  inputs.flags.try_emplace("encode.decoders", "on");
-  inputs.environment = app::TuttiEnvironment();
-  return app::Settings::Resolve(inputs);
-}
-
-Result<std::unique_ptr<EncodeTarget>> LoadEncodeTarget(
-    const std::string& model, const std::map<std::string, std::string>& settings) {
-  ASSIGN_OR_RETURN(app::Settings resolved, EncodeSettings(settings));
-  auto target = std::make_unique<LocalTarget>(std::move(resolved));
-  RETURN_IF_ERROR(target->Load(model));
-  return std::unique_ptr<EncodeTarget>(std::move(target));
-}
-
-namespace {
 
 // A float32 array in base64, appended to `out`.
 Status DecodeFloats(std::string_view text, std::vector<float>& out) {
@@ -200,19 +171,6 @@ class HttpTarget final : public EncodeTarget {
   const client::ModelServer at_;
   const std::string model_, summary_;
 };
-
-}  // namespace
-
-Result<std::unique_ptr<EncodeTarget>> HttpEncodeTarget(const client::Server& server,
-                                                       const std::string& model,
-                                                       const std::string& api_key) {
-  client::ModelServer at{server, api_key, kEncodePatience};
-  ASSIGN_OR_RETURN(std::string name, client::ChooseModel(at, model, "embed"));
-  return std::unique_ptr<EncodeTarget>(
-      std::make_unique<HttpTarget>(std::move(at), std::move(name)));
-}
-
-namespace {
 
 class GrpcEncodeClient final : public EncodeClient {
  public:
@@ -322,6 +280,39 @@ class LoadedTarget final : public GrpcTarget {
 };
 
 }  // namespace
+
+Result<std::string> LoadEncoder(app::LocalInference& inference, const std::string& model) {
+  ASSIGN_OR_RETURN(const app::ModelRef ref, app::ResolveModel(model));
+  ASSIGN_OR_RETURN(app::OpenedModel opened, app::OpenOne(inference, ref));
+  RETURN_IF_ERROR(inference.Load(std::move(opened)));
+  ASSIGN_OR_RETURN(const auto served, inference.gateway().Find(""));
+  return served->summary;
+}
+
+Result<app::Settings> EncodeSettings(const std::map<std::string, std::string>& settings) {
+  app::Settings::Inputs inputs;
+  inputs.flags = settings;
+  inputs.flags.try_emplace("encode.decoders", "on");
+  inputs.environment = app::TuttiEnvironment();
+  return app::Settings::Resolve(inputs);
+}
+
+Result<std::unique_ptr<EncodeTarget>> LoadEncodeTarget(
+    const std::string& model, const std::map<std::string, std::string>& settings) {
+  ASSIGN_OR_RETURN(app::Settings resolved, EncodeSettings(settings));
+  auto target = std::make_unique<LocalTarget>(std::move(resolved));
+  RETURN_IF_ERROR(target->Load(model));
+  return std::unique_ptr<EncodeTarget>(std::move(target));
+}
+
+Result<std::unique_ptr<EncodeTarget>> HttpEncodeTarget(const client::Server& server,
+                                                       const std::string& model,
+                                                       const std::string& api_key) {
+  client::ModelServer at{server, api_key, kEncodePatience};
+  ASSIGN_OR_RETURN(std::string name, client::ChooseModel(at, model, "embed"));
+  return std::unique_ptr<EncodeTarget>(
+      std::make_unique<HttpTarget>(std::move(at), std::move(name)));
+}
 
 Result<std::unique_ptr<GrpcTarget>> GrpcEncodeTarget(const std::string& url,
                                                      const std::string& model,

@@ -142,13 +142,8 @@ class JobRun {
 
   // Closed loop; an error if any request was not answered.
   Result<LevelResult> Closed(int clients, int requests, int max_tokens) {
-    ServeOptions load = options_.load;
-    load.requests = requests;
-    load.max_tokens = max_tokens;
-    load.seed = LevelSeed(options_.load.seed, ++levels_);
-    LevelResult level = RunLoad(load, server_, model_, clients, {});
-    for (const RequestRecord& record : level.records) RETURN_IF_ERROR(record.status);
-    return level;
+    return RunClosedLoop(options_.load, server_, model_, clients, requests, max_tokens,
+                         LevelSeed(options_.load.seed, ++levels_));
   }
 
  private:

@@ -23,14 +23,8 @@
 namespace tutti::bench {
 
 struct JobsOptions {
-  static ServeOptions ShortRequests() {
-    ServeOptions load;
-    load.prompt_tokens = load.max_tokens = 32;
-    load.keep_connections = true;
-    return load;
-  }
   // `requests`, `concurrency`, `rate` and `sweep` are ignored.
-  ServeOptions load = ShortRequests();
+  ServeOptions load = ServeOptions::ShortRequests();
   int jobs = 5000;     // jobs of the run alone, and of each run with interactive clients
   int lines = 5000;    // lines of the batch, which runs alone; 0: no batch
   int submitters = 8;  // connections

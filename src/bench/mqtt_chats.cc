@@ -129,12 +129,12 @@ class Run {
       std::vector<ChatAnswer> over_mqtt, over_http;
       double mqtt_s = 0, http_s = 0;
       for (int round = 0; round < options_.rounds; ++round) {
-        ASSIGN_OR_RETURN(auto talkers, Talkers(clients));
+        ASSIGN_OR_RETURN(auto users, ConnectUsers(clients));
         const auto salt = fmt::format("{}-{}-{}", salt_, clients, round);
         mqtt_s += Together(clients, &over_mqtt, [&](int client, int turn, TimePoint epoch) {
           ChatTurn request = Filled(client, turn, salt + "m");
           request.session += fmt::format("-{}", round);
-          return talkers[static_cast<size_t>(client)]->RunTurn(request, epoch);
+          return users[static_cast<size_t>(client)]->RunTurn(request, epoch);
         });
         http_s += Together(clients, &over_http, [&](int client, int turn, TimePoint epoch) {
           return RunTurnOverHttp(http_, session_->model_name(), Filled(client, turn, salt + "h"),
@@ -142,9 +142,10 @@ class Run {
         });
       }
       CheckAnswers(clients, over_mqtt, over_http);
-      const WaySummary mqtt = Summarize(over_mqtt, mqtt_s), http = Summarize(over_http, http_s);
-      Print(WayLine(fmt::format("{} MQTT", clients), mqtt));
-      Print(WayLine(fmt::format("{} HTTP", clients), http));
+      const TransportSummary mqtt = Summarize(over_mqtt, mqtt_s),
+                             http = Summarize(over_http, http_s);
+      Print(SummaryLine(fmt::format("{} MQTT", clients), mqtt));
+      Print(SummaryLine(fmt::format("{} HTTP", clients), http));
       const double added_ms = (Percentile(mqtt.first_s, 50) - Percentile(http.first_s, 50)) * 1e3;
       const double rate = http.tokens_per_s > 0 ? mqtt.tokens_per_s / http.tokens_per_s : 0;
       Print(fmt::format(
@@ -152,8 +153,8 @@ class Run {
           "accepted p99 {:.2f} ms (goal at most 5)",
           rate, added_ms, Percentile(mqtt.accepted_s, 99) * 1e3));
       levels.push_back(boost::json::object{{"clients", clients},
-                                           {"mqtt", WayJson(mqtt)},
-                                           {"http", WayJson(http)},
+                                           {"mqtt", SummaryJson(mqtt)},
+                                           {"http", SummaryJson(http)},
                                            {"tokens_per_s_ratio", rate},
                                            {"added_ttft_p50_ms", added_ms}});
     }
@@ -168,14 +169,14 @@ class Run {
     return request;
   }
 
-  Result<std::vector<std::unique_ptr<MqttTalker>>> Talkers(int count) {
-    std::vector<std::unique_ptr<MqttTalker>> talkers;
+  Result<std::vector<std::unique_ptr<MqttChatUser>>> ConnectUsers(int count) {
+    std::vector<std::unique_ptr<MqttChatUser>> users;
     for (int i = 0; i < count; ++i) {
-      ASSIGN_OR_RETURN(auto talker,
-                       MqttTalker::Connect(server_->mqtt_port(), fmt::format("user-{}", i)));
-      talkers.push_back(std::move(talker));
+      ASSIGN_OR_RETURN(auto user,
+                       MqttChatUser::Connect(server_->mqtt_port(), fmt::format("user-{}", i)));
+      users.push_back(std::move(user));
     }
-    return talkers;
+    return users;
   }
 
   // Runs `clients` threads, which start together and share `requests`; returns the elapsed time.
@@ -226,18 +227,18 @@ class Run {
 
   Status Pairs() {
     ASSIGN_OR_RETURN(auto driving,
-                     ProjectTalker::Connect(server_->mqtt_port(), "driving", Duration(0)));
+                     ProjectClient::Connect(server_->mqtt_port(), "driving", Duration(0)));
     ASSIGN_OR_RETURN(auto general,
-                     ProjectTalker::Connect(server_->mqtt_port(), "general", Duration(0)));
+                     ProjectClient::Connect(server_->mqtt_port(), "general", Duration(0)));
     std::vector<double> slower, total;
     const SteadyClock clock;
     for (int i = 0; i < options_.pairs; ++i) {
-      const auto say = [&](ProjectTalker& talker, const char* when) {
+      const auto say = [&](ProjectClient& project, const char* when) {
         ChatTurn request;
         request.session = fmt::format("pair-{}-{}", i, when);
         request.text = kStory;
         request.max_tokens = options_.pair_tokens;
-        return talker.RunTurns({request}, TimePoint())[0];
+        return project.RunTurns({request}, TimePoint())[0];
       };
       const ChatAnswer alone_a = say(*driving, "alone"), alone_b = say(*general, "alone");
       ChatAnswer a, b;
@@ -276,8 +277,8 @@ class Run {
   // --- one session, three messages at once ---
 
   Status Bursts() {
-    ASSIGN_OR_RETURN(auto talker,
-                     ProjectTalker::Connect(server_->mqtt_port(), "driving", milliseconds(100)));
+    ASSIGN_OR_RETURN(auto project,
+                     ProjectClient::Connect(server_->mqtt_port(), "driving", milliseconds(100)));
     int good = 0;
     for (int i = 0; i < options_.bursts; ++i) {
       std::vector<ChatTurn> requests(3);
@@ -286,7 +287,7 @@ class Run {
         requests[k].text = fmt::format("msg{}", k + 1);
         requests[k].max_tokens = 8;
       }
-      const std::vector<ChatAnswer> answers = talker->RunTurns(requests, TimePoint());
+      const std::vector<ChatAnswer> answers = project->RunTurns(requests, TimePoint());
       bool in_order = answers.size() == 3;
       for (size_t k = 0; k < answers.size(); ++k) {
         if (!answers[k].status.ok()) Wrong("three messages: " + answers[k].status.ToString());
@@ -305,14 +306,14 @@ class Run {
   // --- a long dialog ---
 
   Status Dialog() {
-    ASSIGN_OR_RETURN(auto talker, MqttTalker::Connect(server_->mqtt_port(), "dialog"));
+    ASSIGN_OR_RETURN(auto user, MqttChatUser::Connect(server_->mqtt_port(), "dialog"));
     std::vector<ChatAnswer> turns;
     for (int i = 0; i < options_.dialog_turns; ++i) {
       ChatTurn request;
       request.session = "long";
       request.text = fmt::format("And river number {}?", i + 1);
       request.max_tokens = 16;
-      turns.push_back(talker->RunTurn(request, TimePoint()));
+      turns.push_back(user->RunTurn(request, TimePoint()));
       if (!turns.back().status.ok()) Wrong("a long dialog: " + turns.back().status.ToString());
       if (turns.back().turn != i + 1) Wrong("a long dialog: a turn has another number");
     }
@@ -344,18 +345,18 @@ class Run {
   Status IdleSessions() {
     if (options_.idle_sessions == 0) return OkStatus();
     FillKv();
-    ASSIGN_OR_RETURN(auto talkers, Talkers(8));
+    ASSIGN_OR_RETURN(auto users, ConnectUsers(8));
     const double before = ResidentBytes();
     std::vector<std::thread> threads;
-    std::vector<Status> wrong(talkers.size());
-    for (size_t t = 0; t < talkers.size(); ++t) {
+    std::vector<Status> wrong(users.size());
+    for (size_t t = 0; t < users.size(); ++t) {
       threads.emplace_back([&, t] {
-        for (size_t i = t; i < static_cast<size_t>(options_.idle_sessions); i += talkers.size()) {
+        for (size_t i = t; i < static_cast<size_t>(options_.idle_sessions); i += users.size()) {
           ChatTurn request;
           request.session = fmt::format("idle-{}", i);
           request.text = fmt::format("Hello from session {}.", i);
           request.max_tokens = 8;
-          const ChatAnswer answer = talkers[t]->RunTurn(request, TimePoint());
+          const ChatAnswer answer = users[t]->RunTurn(request, TimePoint());
           if (!answer.status.ok()) wrong[t] = answer.status;
         }
       });

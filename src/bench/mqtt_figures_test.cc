@@ -28,17 +28,17 @@ TEST(MqttGate, IsMetOnItsSideOfTheLimit) {
               HasSubstr("both: 0.800, at most 0.750: MISSED"));
 }
 
-TEST(WaySummary, RatesCountWhatWasAnsweredAndTimesToo) {
+TEST(TransportSummary, RatesCountWhatWasAnsweredAndTimesToo) {
   std::vector<ChatAnswer> answers = {Answer(5, 0), Answer(5, 0), Answer(5, 0)};
   answers[1].status = Unavailable("x", "gone");
   answers[2].lost_deltas = true;
-  const WaySummary way = Summarize(answers, 2);
-  EXPECT_EQ(way.answers, 3);
-  EXPECT_EQ(way.failed, 1);
-  EXPECT_EQ(way.lossy, 1);
-  EXPECT_DOUBLE_EQ(way.tokens_per_s, 10);
-  EXPECT_DOUBLE_EQ(way.events_per_s, 4);
-  EXPECT_THAT(way.first_s, ElementsAre(0.01, 0.01));
+  const TransportSummary summary = Summarize(answers, 2);
+  EXPECT_EQ(summary.answers, 3);
+  EXPECT_EQ(summary.failed, 1);
+  EXPECT_EQ(summary.lossy, 1);
+  EXPECT_DOUBLE_EQ(summary.tokens_per_s, 10);
+  EXPECT_DOUBLE_EQ(summary.events_per_s, 4);
+  EXPECT_THAT(summary.first_s, ElementsAre(0.01, 0.01));
 }
 
 TEST(CachedShare, CountsTurnsAfterTheFirstThatWereNotCut) {

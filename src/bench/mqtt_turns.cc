@@ -94,15 +94,15 @@ bool ReadNativeEvent(std::string_view payload, double since_sent_s, ChatAnswer* 
   return false;
 }
 
-Result<std::unique_ptr<MqttTalker>> MqttTalker::Connect(int port, const std::string& user) {
+Result<std::unique_ptr<MqttChatUser>> MqttChatUser::Connect(int port, const std::string& user) {
   ASSIGN_OR_RETURN(std::unique_ptr<client::MqttConnection> connection,
                    client::MqttConnection::Open(OptionsFor(port, user, Duration(0))));
   const std::string base = "llm/v1/" + user;
   RETURN_IF_ERROR(connection->Subscribe(base + "/+/out"));
-  return std::unique_ptr<MqttTalker>(new MqttTalker(std::move(connection), base));
+  return std::unique_ptr<MqttChatUser>(new MqttChatUser(std::move(connection), base));
 }
 
-ChatAnswer MqttTalker::RunTurn(const ChatTurn& request, TimePoint epoch) {
+ChatAnswer MqttChatUser::RunTurn(const ChatTurn& request, TimePoint epoch) {
   const SteadyClock clock;
   const std::string id = "m-" + std::to_string(++said_);
   json::object body{{"id", id},
@@ -136,16 +136,16 @@ ChatAnswer MqttTalker::RunTurn(const ChatTurn& request, TimePoint epoch) {
   return answer;
 }
 
-Result<std::unique_ptr<ProjectTalker>> ProjectTalker::Connect(int port, const std::string& project,
+Result<std::unique_ptr<ProjectClient>> ProjectClient::Connect(int port, const std::string& project,
                                                               Duration min_interval) {
   const std::string name = client::RandomName("c-");
   ASSIGN_OR_RETURN(std::unique_ptr<client::MqttConnection> connection,
                    client::MqttConnection::Open(OptionsFor(port, name, min_interval)));
   RETURN_IF_ERROR(connection->Subscribe(project + "/assistant_response/#"));
-  return std::unique_ptr<ProjectTalker>(new ProjectTalker(std::move(connection), project, name));
+  return std::unique_ptr<ProjectClient>(new ProjectClient(std::move(connection), project, name));
 }
 
-std::vector<ChatAnswer> ProjectTalker::RunTurns(const std::vector<ChatTurn>& requests,
+std::vector<ChatAnswer> ProjectClient::RunTurns(const std::vector<ChatTurn>& requests,
                                                 TimePoint epoch) {
   const SteadyClock clock;
   const TimePoint sent = clock.Now();
@@ -246,46 +246,47 @@ boost::json::object MqttGate::Json() const {
           {"met", met()}};
 }
 
-WaySummary Summarize(std::span<const ChatAnswer> answers, double seconds) {
-  WaySummary way;
-  way.seconds = seconds;
+TransportSummary Summarize(std::span<const ChatAnswer> answers, double seconds) {
+  TransportSummary summary;
+  summary.seconds = seconds;
   int64_t tokens = 0, events = 0;
   for (const ChatAnswer& answer : answers) {
-    ++way.answers;
+    ++summary.answers;
     if (!answer.status.ok()) {
-      ++way.failed;
+      ++summary.failed;
       continue;
     }
-    way.lossy += answer.lost_deltas;
+    summary.lossy += answer.lost_deltas;
     tokens += answer.output_tokens;
     events += answer.events;
-    if (answer.accepted_s > 0) way.accepted_s.push_back(answer.accepted_s);
-    if (answer.first_s > 0) way.first_s.push_back(answer.first_s);
-    way.end_s.push_back(answer.end_s);
+    if (answer.accepted_s > 0) summary.accepted_s.push_back(answer.accepted_s);
+    if (answer.first_s > 0) summary.first_s.push_back(answer.first_s);
+    summary.end_s.push_back(answer.end_s);
   }
   if (seconds > 0) {
-    way.tokens_per_s = static_cast<double>(tokens) / seconds;
-    way.events_per_s = static_cast<double>(events) / seconds;
+    summary.tokens_per_s = static_cast<double>(tokens) / seconds;
+    summary.events_per_s = static_cast<double>(events) / seconds;
   }
-  return way;
+  return summary;
 }
 
-std::string WayLine(const std::string& name, const WaySummary& way) {
+std::string SummaryLine(const std::string& name, const TransportSummary& summary) {
   return fmt::format("{:>12} {:>5}/{:<5} {:>8.1f} {:>9.1f} {:>20} {:>22} {:>24}", name,
-                     way.answers - way.failed, way.answers, way.tokens_per_s, way.events_per_s,
-                     Millis(way.accepted_s), Millis(way.first_s), Millis(way.end_s));
+                     summary.answers - summary.failed, summary.answers, summary.tokens_per_s,
+                     summary.events_per_s, Millis(summary.accepted_s), Millis(summary.first_s),
+                     Millis(summary.end_s));
 }
 
-boost::json::object WayJson(const WaySummary& way) {
-  return {{"answers", way.answers},
-          {"failed", way.failed},
-          {"lossy", way.lossy},
-          {"seconds", way.seconds},
-          {"tokens_per_s", way.tokens_per_s},
-          {"events_per_s", way.events_per_s},
-          {"accepted_ms", MillisJson(way.accepted_s)},
-          {"ttft_ms", MillisJson(way.first_s)},
-          {"reply_ms", MillisJson(way.end_s)}};
+boost::json::object SummaryJson(const TransportSummary& summary) {
+  return {{"answers", summary.answers},
+          {"failed", summary.failed},
+          {"lossy", summary.lossy},
+          {"seconds", summary.seconds},
+          {"tokens_per_s", summary.tokens_per_s},
+          {"events_per_s", summary.events_per_s},
+          {"accepted_ms", MillisJson(summary.accepted_s)},
+          {"ttft_ms", MillisJson(summary.first_s)},
+          {"reply_ms", MillisJson(summary.end_s)}};
 }
 
 CachedShare CachedShareOf(std::span<const ChatAnswer> turns) {

@@ -37,13 +37,13 @@ struct ChatTurn {
 };
 
 // One user over the native profile, without spacing.
-class MqttTalker {
+class MqttChatUser {
  public:
-  static Result<std::unique_ptr<MqttTalker>> Connect(int port, const std::string& user);
+  static Result<std::unique_ptr<MqttChatUser>> Connect(int port, const std::string& user);
   ChatAnswer RunTurn(const ChatTurn& request, TimePoint epoch);
 
  private:
-  MqttTalker(std::unique_ptr<client::MqttConnection> connection, std::string base)
+  MqttChatUser(std::unique_ptr<client::MqttConnection> connection, std::string base)
       : connection_(std::move(connection)), base_(std::move(base)) {}
   const std::unique_ptr<client::MqttConnection> connection_;
   const std::string base_;  // llm/v1/{user}
@@ -51,16 +51,16 @@ class MqttTalker {
 };
 
 // A client of a project with JSON replies.
-class ProjectTalker {
+class ProjectClient {
  public:
   // `min_interval`: between two sends.
-  static Result<std::unique_ptr<ProjectTalker>> Connect(int port, const std::string& project,
+  static Result<std::unique_ptr<ProjectClient>> Connect(int port, const std::string& project,
                                                         Duration min_interval);
   // Sends all messages, and waits for all replies; in the order of arrival.
   std::vector<ChatAnswer> RunTurns(const std::vector<ChatTurn>& requests, TimePoint epoch);
 
  private:
-  ProjectTalker(std::unique_ptr<client::MqttConnection> connection, std::string project,
+  ProjectClient(std::unique_ptr<client::MqttConnection> connection, std::string project,
                 std::string client)
       : connection_(std::move(connection)),
         project_(std::move(project)),
@@ -90,16 +90,16 @@ struct MqttGate {
 };
 
 // Answers of one level and transport.
-struct WaySummary {
+struct TransportSummary {
   int answers = 0, failed = 0, lossy = 0;  // lossy: deltas were lost, the last event had it all
   double seconds = 0;                      // from the first sending to the last end
   double tokens_per_s = 0, events_per_s = 0;
   std::vector<double> accepted_s, first_s, end_s;  // of successful answers
 };
-WaySummary Summarize(std::span<const ChatAnswer> answers, double seconds);
+TransportSummary Summarize(std::span<const ChatAnswer> answers, double seconds);
 // One row of the table.
-std::string WayLine(const std::string& name, const WaySummary& way);
-boost::json::object WayJson(const WaySummary& way);
+std::string SummaryLine(const std::string& name, const TransportSummary& summary);
+boost::json::object SummaryJson(const TransportSummary& summary);
 
 // Share of a dialog's prompt tokens that came from the prefix cache, over the turns after the first
 // whose history was not cut (whose prompt is not shorter than the one before).

@@ -14,7 +14,6 @@
 // within 10 % of that of the idle server.
 #pragma once
 
-#include <string>
 #include <vector>
 
 #include "bench/report.h"
@@ -23,14 +22,8 @@
 namespace tutti::bench {
 
 struct OverloadOptions {
-  static ServeOptions ShortRequests() {
-    ServeOptions load;
-    load.prompt_tokens = load.max_tokens = 32;
-    load.keep_connections = true;
-    return load;
-  }
   // `requests`, `concurrency`, `rate` and `sweep` are ignored.
-  ServeOptions load = ShortRequests();
+  ServeOptions load = ServeOptions::ShortRequests();
   int clients = 16;     // clients of the closed loop that measures the peak
   double seconds = 60;  // of each level
   double slice_s = 60;  // of a level, between two peaks

@@ -144,6 +144,13 @@ bool RequestRecord::refused() const {
           status.code() == StatusCode::kResourceExhausted);
 }
 
+ServeOptions ServeOptions::ShortRequests() {
+  ServeOptions options;
+  options.prompt_tokens = options.max_tokens = 32;
+  options.keep_connections = true;
+  return options;
+}
+
 int LevelResult::completed() const {
   return static_cast<int>(
       std::count_if(records.begin(), records.end(), [](const auto& r) { return r.status.ok(); }));
@@ -222,6 +229,18 @@ LevelResult RunLoad(const ServeOptions& options, const client::Server& server,
   for (std::thread& thread : all) thread.join();
   for (const RequestRecord& record : level.records)
     level.seconds = std::max(level.seconds, record.end_s);
+  return level;
+}
+
+Result<LevelResult> RunClosedLoop(const ServeOptions& options, const client::Server& server,
+                                  const std::string& model, int clients, int requests,
+                                  int max_tokens, uint64_t seed) {
+  ServeOptions load = options;
+  load.requests = requests;
+  load.max_tokens = max_tokens;
+  load.seed = seed;
+  LevelResult level = RunLoad(load, server, model, clients, {});
+  for (const RequestRecord& record : level.records) RETURN_IF_ERROR(record.status);
   return level;
 }
 

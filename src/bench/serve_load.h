@@ -20,6 +20,9 @@
 namespace tutti::bench {
 
 struct ServeOptions {
+  // Short prompts and outputs over connections that are kept.
+  static ServeOptions ShortRequests();
+
   std::string url;
   std::string model;  // empty: the first of GET /v1/models that generates
   std::string api_key;
@@ -66,6 +69,12 @@ struct LevelResult {
 // of requests is that of `due`.
 LevelResult RunLoad(const ServeOptions& options, const client::Server& server,
                     const std::string& model, int clients, const std::vector<double>& due);
+
+// Runs a closed loop of `requests` requests in all, with `seed` and `max_tokens` in place of those
+// of `options`; an error if any request was not answered.
+Result<LevelResult> RunClosedLoop(const ServeOptions& options, const client::Server& server,
+                                  const std::string& model, int clients, int requests,
+                                  int max_tokens, uint64_t seed);
 
 Result<Report> BenchServe(const ServeOptions& options, const Progress& progress);
 

@@ -7,8 +7,6 @@
 // Unequal outputs fail at any speed.
 #pragma once
 
-#include <optional>
-
 #include "bench/report.h"
 #include "bench/session.h"
 

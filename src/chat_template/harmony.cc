@@ -4,8 +4,6 @@
 #include <array>
 #include <utility>
 
-#include "api/validate.h"
-#include "chat_template/tool_arguments.h"
 #include "chat_template/tool_schema.h"
 
 namespace tutti::chat_template {

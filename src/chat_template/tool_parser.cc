@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/check.h"
 #include "base/random.h"
 #include "chat_template/tool_arguments.h"
 #include "chat_template/tool_structure.h"

@@ -9,7 +9,6 @@
 #include <limits>
 #include <random>
 #include <string>
-#include <vector>
 
 #include "app/config/auth_options.h"
 #include "bench/concurrency.h"

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <limits>
-#include <utility>
 
 #include "app/config/auth_options.h"
 #include "app/config/options.h"

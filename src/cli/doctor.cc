@@ -6,7 +6,6 @@
 #include <cstdio>
 #include <string>
 
-#include "app/loading/model_loader.h"
 #include "app/loading/model_registry.h"
 #include "app/process/memory.h"
 #include "app/version.h"

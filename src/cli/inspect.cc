@@ -27,12 +27,6 @@
 namespace tutti::cli {
 namespace {
 
-std::string ShapeText(const std::vector<int64_t>& shape) {
-  std::string text;
-  for (const int64_t dim : shape) text += (text.empty() ? "" : " x ") + std::to_string(dim);
-  return text;
-}
-
 // The format that weights of type `name` are converted to for computing, and the loss by this
 // conversion; nothing if the conversion is exact.
 std::optional<std::pair<std::string, std::string>> PackedFormOf(const std::string& name) {

@@ -80,36 +80,6 @@ std::string EndsText(const tokenizer::Vocabulary& vocabulary) {
   return text.empty() ? "none: answers end at their limit" : text;
 }
 
-}  // namespace
-
-void PrintRemarks(const std::vector<std::string>& remarks) {
-  for (const std::string& remark : remarks) std::printf("warning: %s\n", Printable(remark).c_str());
-}
-
-std::vector<std::pair<std::string, std::string>> TextFacts(
-    const tokenizer::Tokenizer& tokenizer, const model::GenerationDefaults& generation) {
-  const tokenizer::Vocabulary& vocabulary = tokenizer.vocabulary();
-  const std::string pre = vocabulary.pre().empty() ? "" : ", split as " + Quote(vocabulary.pre());
-  std::string sampling = generation.empty() ? "the file has no defaults" : generation.Text();
-  if (!generation.source.empty()) sampling += " (" + generation.source + ")";
-  return {{"tokenizer",
-           fmt::format("{}, {} tokens{}", KindName(vocabulary.kind()), vocabulary.size(), pre)},
-          {"chat_template", TemplateText(tokenizer.chat_template())},
-          {"ends", EndsText(vocabulary)},
-          {"fill_in_the_middle", InfillText(vocabulary)},
-          {"sampling", std::move(sampling)}};
-}
-
-void PrintTextFacts(const std::vector<std::pair<std::string, std::string>>& facts) {
-  for (const auto& [name, value] : facts) {
-    std::string label = name;
-    for (char& c : label) c = c == '_' ? ' ' : c;
-    std::printf("%-19s %s\n", (label + ":").c_str(), value.c_str());
-  }
-}
-
-namespace {
-
 constexpr const char* kDecoderSchema = "tutti.inspect.decoder.v1";
 
 struct DecoderFacts {
@@ -157,53 +127,6 @@ Result<DecoderFacts> CheckDecoder(const model::ModelFiles& files) {
   facts.kv_token_bytes = model::Decoder::KvBlockBytes(config, load.mode, *table) / kBlockTokens;
   return facts;
 }
-
-}  // namespace
-
-std::string TypeText(const model::DecoderCheckpoint& checkpoint) {
-  const std::string name = checkpoint.TypeName(), shares = checkpoint.TypeShares();
-  return name == shares ? name : name + " (" + shares + ")";
-}
-
-int InspectDecoder(const model::ModelFiles& files, bool json) {
-  const Result<DecoderFacts> facts = CheckDecoder(files);
-  const std::string verdict =
-      facts.ok() ? "ok" : facts.status().reason() + ": " + facts.status().message();
-  if (json) {
-    boost::json::object body = {{"schema", kDecoderSchema}, {"verdict", verdict}};
-    if (facts.ok()) {
-      body["architecture"] = facts->architecture;
-      body["type"] = facts->type;
-      body["digest"] = facts->digest;
-      body["layers"] = facts->layers;
-      body["width"] = facts->width;
-      body["vocabulary"] = facts->vocabulary;
-      body["context"] = facts->context;
-      body["experts"] = facts->experts;
-      body["parameters"] = facts->parameters;
-      body["packed_bytes"] = facts->bytes;
-      if (!facts->packed_for.empty()) body["packed_for"] = facts->packed_for;
-      body["kv_token_bytes"] = facts->kv_token_bytes;
-      for (const auto& [name, value] : facts->text) body[name] = value;
-      body["remarks"] = boost::json::value_from(facts->remarks);
-    }
-    std::printf("%s\n", protocol::PrintJson(body).c_str());
-  } else if (facts.ok()) {
-    std::printf("ok: %s, %llu parameters in %zu MiB as %s, %zu bytes of KV cache per token\n",
-                facts->architecture.c_str(), static_cast<unsigned long long>(facts->parameters),
-                facts->bytes >> 20, facts->type_text.c_str(), facts->kv_token_bytes);
-    PrintRemarks(facts->remarks);
-    if (!facts->packed_for.empty())
-      std::printf("packed for %s: a start reads the weights as they are\n",
-                  facts->packed_for.c_str());
-    PrintTextFacts(facts->text);
-    std::printf("%d layers of %d, %d tokens, context %d\ndigest %s\n\nverdict: ok\n", facts->layers,
-                facts->width, facts->vocabulary, facts->context, facts->digest.c_str());
-  }
-  return facts.ok() ? kExitOk : Fail(Status(facts.status()).WithContext(files.path));
-}
-
-namespace {
 
 struct Inspection {
   model::EncoderCheckpoint checkpoint;
@@ -267,13 +190,6 @@ std::vector<int64_t> Dimensions(const tensor::Shape& shape) {
   return dims;
 }
 
-std::string ShapeText(const tensor::Shape& shape) {
-  std::string text;
-  for (const int64_t dim : Dimensions(shape))
-    text += (text.empty() ? "" : " x ") + std::to_string(dim);
-  return text;
-}
-
 void PrintText(const Inspection& found) {
   const model::EncoderConfig& config = found.checkpoint.config;
   const model::TensorStore& tensors = *found.checkpoint.tensors;
@@ -288,8 +204,8 @@ void PrintText(const Inspection& found) {
   std::printf("\n");
   for (const model::StoredTensor& tensor : tensors.tensors()) {
     std::printf("%-56s %-6s %-16s %12zu bytes\n", Quote(tensor.name, 128).c_str(),
-                std::string(tensor::Name(tensor.dtype)).c_str(), ShapeText(tensor.shape).c_str(),
-                tensor.bytes);
+                std::string(tensor::Name(tensor.dtype)).c_str(),
+                ShapeText(Dimensions(tensor.shape)).c_str(), tensor.bytes);
   }
   std::printf("\nverdict: ok\n");
 }
@@ -315,31 +231,6 @@ boost::json::object ToJson(const Inspection& found) {
           {"tensors", std::move(list)}};
 }
 
-}  // namespace
-
-int InspectEncoder(const model::ModelFiles& files, std::optional<model::EncoderDType> dtype,
-                   bool json) {
-  const Result<Inspection> found = Inspect(files, dtype);
-  if (!found.ok()) {
-    const std::string verdict = found.status().reason() + ": " + found.status().message();
-    if (json) {
-      std::printf("%s\n",
-                  protocol::PrintJson(boost::json::object{{"schema", "tutti.inspect.encoder.v1"},
-                                                          {"verdict", verdict}})
-                      .c_str());
-    }
-    return Fail(std::move(found).status().WithContext(files.path));
-  }
-  if (json) {
-    std::printf("%s\n", protocol::PrintJson(ToJson(*found)).c_str());
-  } else {
-    PrintText(*found);
-  }
-  return kExitOk;
-}
-
-namespace {
-
 constexpr const char* kMemorySchema = "tutti.inspect.memory.v1";
 
 struct MemoryFacts {
@@ -349,7 +240,7 @@ struct MemoryFacts {
   std::string_view kv_dtype;
   int context = 0, max_num_seqs = 0;       // of one sequence; sequences that run together
   std::string notice;                      // of a context that was lowered
-  size_t draft_weights = 0, draft_kv = 0;  // of the model that proposes tokens
+  size_t draft_weights = 0, draft_kv = 0;  // of the draft model
   size_t together() const {
     return kv_token * static_cast<size_t>(context) * static_cast<size_t>(max_num_seqs);
   }
@@ -402,6 +293,102 @@ Result<MemoryFacts> Measure(const app::ModelRef& ref, const app::Settings& setti
 double InMiB(size_t bytes) { return static_cast<double>(bytes) / (1 << 20); }
 
 }  // namespace
+
+std::string ShapeText(const std::vector<int64_t>& dims) {
+  std::string text;
+  for (const int64_t dim : dims) text += (text.empty() ? "" : " x ") + std::to_string(dim);
+  return text;
+}
+
+void PrintRemarks(const std::vector<std::string>& remarks) {
+  for (const std::string& remark : remarks) std::printf("warning: %s\n", Printable(remark).c_str());
+}
+
+std::vector<std::pair<std::string, std::string>> TextFacts(
+    const tokenizer::Tokenizer& tokenizer, const model::GenerationDefaults& generation) {
+  const tokenizer::Vocabulary& vocabulary = tokenizer.vocabulary();
+  const std::string pre = vocabulary.pre().empty() ? "" : ", split as " + Quote(vocabulary.pre());
+  std::string sampling = generation.empty() ? "the file has no defaults" : generation.Text();
+  if (!generation.source.empty()) sampling += " (" + generation.source + ")";
+  return {{"tokenizer",
+           fmt::format("{}, {} tokens{}", KindName(vocabulary.kind()), vocabulary.size(), pre)},
+          {"chat_template", TemplateText(tokenizer.chat_template())},
+          {"ends", EndsText(vocabulary)},
+          {"fill_in_the_middle", InfillText(vocabulary)},
+          {"sampling", std::move(sampling)}};
+}
+
+void PrintTextFacts(const std::vector<std::pair<std::string, std::string>>& facts) {
+  for (const auto& [name, value] : facts) {
+    std::string label = name;
+    for (char& c : label) c = c == '_' ? ' ' : c;
+    std::printf("%-19s %s\n", (label + ":").c_str(), value.c_str());
+  }
+}
+
+std::string TypeText(const model::DecoderCheckpoint& checkpoint) {
+  const std::string name = checkpoint.TypeName(), shares = checkpoint.TypeShares();
+  return name == shares ? name : name + " (" + shares + ")";
+}
+
+int InspectDecoder(const model::ModelFiles& files, bool json) {
+  const Result<DecoderFacts> facts = CheckDecoder(files);
+  const std::string verdict =
+      facts.ok() ? "ok" : facts.status().reason() + ": " + facts.status().message();
+  if (json) {
+    boost::json::object body = {{"schema", kDecoderSchema}, {"verdict", verdict}};
+    if (facts.ok()) {
+      body["architecture"] = facts->architecture;
+      body["type"] = facts->type;
+      body["digest"] = facts->digest;
+      body["layers"] = facts->layers;
+      body["width"] = facts->width;
+      body["vocabulary"] = facts->vocabulary;
+      body["context"] = facts->context;
+      body["experts"] = facts->experts;
+      body["parameters"] = facts->parameters;
+      body["packed_bytes"] = facts->bytes;
+      if (!facts->packed_for.empty()) body["packed_for"] = facts->packed_for;
+      body["kv_token_bytes"] = facts->kv_token_bytes;
+      for (const auto& [name, value] : facts->text) body[name] = value;
+      body["remarks"] = boost::json::value_from(facts->remarks);
+    }
+    std::printf("%s\n", protocol::PrintJson(body).c_str());
+  } else if (facts.ok()) {
+    std::printf("ok: %s, %llu parameters in %zu MiB as %s, %zu bytes of KV cache per token\n",
+                facts->architecture.c_str(), static_cast<unsigned long long>(facts->parameters),
+                facts->bytes >> 20, facts->type_text.c_str(), facts->kv_token_bytes);
+    PrintRemarks(facts->remarks);
+    if (!facts->packed_for.empty())
+      std::printf("packed for %s: a start reads the weights as they are\n",
+                  facts->packed_for.c_str());
+    PrintTextFacts(facts->text);
+    std::printf("%d layers of %d, %d tokens, context %d\ndigest %s\n\nverdict: ok\n", facts->layers,
+                facts->width, facts->vocabulary, facts->context, facts->digest.c_str());
+  }
+  return facts.ok() ? kExitOk : Fail(Status(facts.status()).WithContext(files.path));
+}
+
+int InspectEncoder(const model::ModelFiles& files, std::optional<model::EncoderDType> dtype,
+                   bool json) {
+  const Result<Inspection> found = Inspect(files, dtype);
+  if (!found.ok()) {
+    const std::string verdict = found.status().reason() + ": " + found.status().message();
+    if (json) {
+      std::printf("%s\n",
+                  protocol::PrintJson(boost::json::object{{"schema", "tutti.inspect.encoder.v1"},
+                                                          {"verdict", verdict}})
+                      .c_str());
+    }
+    return Fail(std::move(found).status().WithContext(files.path));
+  }
+  if (json) {
+    std::printf("%s\n", protocol::PrintJson(ToJson(*found)).c_str());
+  } else {
+    PrintText(*found);
+  }
+  return kExitOk;
+}
 
 int InspectMemory(const app::ModelRef& ref, const app::Settings& settings, bool json) {
   const Result<MemoryFacts> facts = Measure(ref, settings);

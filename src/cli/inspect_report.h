@@ -2,6 +2,7 @@
 // GGUF, and what serving a decoder will take (`--memory`). One thread.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <utility>
@@ -40,6 +41,9 @@ int InspectEncoder(const model::ModelFiles& files, std::optional<model::EncoderD
 // Prints what serving a decoder will take with these settings, in the arithmetic that `ref` says if
 // it does; the exit status. `ref`: a GGUF, a packed file or a folder. Reads no weights.
 int InspectMemory(const app::ModelRef& ref, const app::Settings& settings, bool json);
+
+// "4096 x 128".
+std::string ShapeText(const std::vector<int64_t>& dims);
 
 // Prints remarks of a model's files as warnings.
 void PrintRemarks(const std::vector<std::string>& remarks);

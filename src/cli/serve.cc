@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <set>
 #include <string>
 #include <utility>
@@ -16,7 +15,6 @@
 #include "app/loading/model_registry.h"
 #include "app/process/process_signals.h"
 #include "app/roles.h"
-#include "base/check.h"
 #include "cli/command_line.h"
 
 namespace tutti::cli {

@@ -9,7 +9,6 @@
 #include <memory>
 #include <string>
 
-#include "base/log.h"
 #include "base/status.h"
 #include "cluster/worker_pool.h"
 

@@ -8,8 +8,6 @@
 
 #include <tutti/v1/worker.pb.h>
 
-#include <string>
-
 #include "api/answer_cache.h"
 #include "api/encoding.h"
 #include "api/inference.h"

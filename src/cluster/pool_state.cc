@@ -1,7 +1,6 @@
 // WorkerPool: its state, that of its workers, and its end.
 #include <algorithm>
 #include <limits>
-#include <utility>
 
 #include "api/models.h"
 #include "api/validate.h"

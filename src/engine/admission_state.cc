@@ -102,64 +102,64 @@ int64_t Allowed(api::Priority priority, int64_t bound) {
   return static_cast<int64_t>(std::ceil(static_cast<double>(bound) * api::kYellowLoad));
 }
 
-Result<AdmissionPermit> EnterQueue(const std::shared_ptr<AdmissionState>& ledger,
+Result<AdmissionPermit> EnterQueue(const std::shared_ptr<AdmissionState>& admission,
                                    const std::shared_ptr<Mailbox>& mailbox, const QueueEntry& entry,
                                    TimePoint now) {
   if (entry.deadline <= now) return DeadlinePassed();
   // Uses half of the estimate: refusing a request that would have been served in time is worse than
   // a wait in vain.
   if (entry.deadline != TimePoint::max() && entry.wait / 2 > entry.deadline - now) {
-    return ledger->Refuse("overloaded",
-                          "the expected wait is longer than the request's deadline allows",
-                          entry.wait / 2);
+    return admission->Refuse("overloaded",
+                             "the expected wait is longer than the request's deadline allows",
+                             entry.wait / 2);
   }
-  if (ledger->memory_level != nullptr) {
-    const api::LoadLevel memory = ledger->memory_level->load(std::memory_order_relaxed);
+  if (admission->memory_level != nullptr) {
+    const api::LoadLevel memory = admission->memory_level->load(std::memory_order_relaxed);
     const bool lower = entry.priority != api::Priority::kInteractive;
     if (memory == api::LoadLevel::kRed || (lower && memory == api::LoadLevel::kYellow))
-      return ledger->Refuse("overloaded", "the server's memory is nearly used up", entry.wait);
+      return admission->Refuse("overloaded", "the server's memory is nearly used up", entry.wait);
   }
   const auto allowed = [&](int64_t bound) { return Allowed(entry.priority, bound); };
   const auto bytes = static_cast<int64_t>(entry.bytes), items = int64_t{entry.items};
   const auto leave = [&] {
-    ledger->queued_bytes.fetch_sub(bytes, std::memory_order_relaxed);
-    ledger->items.fetch_sub(items, std::memory_order_relaxed);
+    admission->queued_bytes.fetch_sub(bytes, std::memory_order_relaxed);
+    admission->items.fetch_sub(items, std::memory_order_relaxed);
   };
-  const int64_t held = ledger->queued_bytes.fetch_add(bytes, std::memory_order_relaxed);
-  const int64_t inputs = ledger->items.fetch_add(items, std::memory_order_relaxed);
-  if (held > 0 && held + bytes > allowed(static_cast<int64_t>(ledger->limits.bytes))) {
+  const int64_t held = admission->queued_bytes.fetch_add(bytes, std::memory_order_relaxed);
+  const int64_t inputs = admission->items.fetch_add(items, std::memory_order_relaxed);
+  if (held > 0 && held + bytes > allowed(static_cast<int64_t>(admission->limits.bytes))) {
     leave();
-    return ledger->Full("the waiting requests hold " + std::to_string(held) + " bytes, " +
-                            std::to_string(bytes) + " more would pass the limit of " +
-                            Bound(entry.priority, static_cast<int64_t>(ledger->limits.bytes)),
-                        entry.wait);
+    return admission->Full("the waiting requests hold " + std::to_string(held) + " bytes, " +
+                               std::to_string(bytes) + " more would pass the limit of " +
+                               Bound(entry.priority, static_cast<int64_t>(admission->limits.bytes)),
+                           entry.wait);
   }
-  if (inputs > 0 && inputs + items > allowed(ledger->item_limit)) {
+  if (inputs > 0 && inputs + items > allowed(admission->item_limit)) {
     leave();
-    return ledger->Full("the waiting requests hold " + std::to_string(inputs) + " inputs, " +
-                            std::to_string(items) + " more would pass the limit of " +
-                            Bound(entry.priority, ledger->item_limit),
-                        entry.wait);
+    return admission->Full("the waiting requests hold " + std::to_string(inputs) + " inputs, " +
+                               std::to_string(items) + " more would pass the limit of " +
+                               Bound(entry.priority, admission->item_limit),
+                           entry.wait);
   }
-  const int64_t waiting = allowed(ledger->limits.requests);
+  const int64_t waiting = allowed(admission->limits.requests);
   // An empty queue accepts every request that fits at all, of lower classes too.
-  const int limit = std::max(ledger->max_num_seqs + static_cast<int>(waiting), entry.n);
-  if (!ledger->TryEnter(entry.n, limit)) {
+  const int limit = std::max(admission->max_num_seqs + static_cast<int>(waiting), entry.n);
+  if (!admission->TryEnter(entry.n, limit)) {
     leave();
     std::string running;
-    if (ledger->max_num_seqs > 0)
-      running = std::to_string(ledger->max_num_seqs) +
-                (ledger->max_num_seqs == 1 ? " sequence and " : " sequences and ");
-    return ledger->Full("all " + running + std::to_string(waiting) +
-                            (waiting == 1 ? " place" : " places") + " in the queue" +
-                            (entry.priority == api::Priority::kInteractive
-                                 ? " are taken"
-                                 : " that requests of this class may have are taken"),
-                        entry.wait);
+    if (admission->max_num_seqs > 0)
+      running = std::to_string(admission->max_num_seqs) +
+                (admission->max_num_seqs == 1 ? " sequence and " : " sequences and ");
+    return admission->Full("all " + running + std::to_string(waiting) +
+                               (waiting == 1 ? " place" : " places") + " in the queue" +
+                               (entry.priority == api::Priority::kInteractive
+                                    ? " are taken"
+                                    : " that requests of this class may have are taken"),
+                           entry.wait);
   }
-  ledger->preparing.fetch_add(entry.n, std::memory_order_relaxed);
+  admission->preparing.fetch_add(entry.n, std::memory_order_relaxed);
   AdmissionPermit permit;
-  permit.ledger_ = ledger;
+  permit.admission_ = admission;
   permit.control_ = std::make_shared<RequestControl>(mailbox);
   permit.accepted_at_ = now;
   permit.n_ = entry.n;
@@ -168,23 +168,24 @@ Result<AdmissionPermit> EnterQueue(const std::shared_ptr<AdmissionState>& ledger
   return permit;
 }
 
-bool DrainQueue(AdmissionState& ledger, Signal& signal, const Clock& clock, TimePoint deadline) {
-  ledger.draining.store(true, std::memory_order_release);
+bool DrainQueue(AdmissionState& admission, Signal& signal, const Clock& clock, TimePoint deadline) {
+  admission.draining.store(true, std::memory_order_release);
   const auto wait_until = [&](TimePoint limit) {
-    const MutexLock lock(ledger.mutex);
-    while (ledger.unfinished.load(std::memory_order_acquire) > 0) {
+    const MutexLock lock(admission.mutex);
+    while (admission.unfinished.load(std::memory_order_acquire) > 0) {
       const Duration left = limit - clock.Now();
       if (left.count() <= 0) return false;
-      ledger.idle.WaitFor(ledger.mutex, std::min<Duration>(left, std::chrono::milliseconds(100)));
+      admission.idle.WaitFor(admission.mutex,
+                             std::min<Duration>(left, std::chrono::milliseconds(100)));
     }
     return true;
   };
   if (wait_until(deadline)) return true;
-  ledger.closed.store(true, std::memory_order_release);
-  ledger.drain_deadline_ns.store(INT64_MIN, std::memory_order_release);
+  admission.closed.store(true, std::memory_order_release);
+  admission.drain_deadline_ns.store(INT64_MIN, std::memory_order_release);
   signal.Notify();
-  // The step in progress ends first. Tickets that are still in preparation do not reach the engine
-  // any more.
+  // The step in progress ends first. Requests whose permit is still in preparation
+  // do not reach the engine any more.
   wait_until(clock.Now() + std::chrono::seconds(2));
   return false;
 }

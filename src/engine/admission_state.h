@@ -84,7 +84,7 @@ struct QueueEntry {
 // Takes places in the queue for a request. Errors: deadline_exceeded, overloaded (the predicted
 // wait exceeds its deadline, or the process's memory is short for its class), queue_full in bytes,
 // items or places.
-Result<AdmissionPermit> EnterQueue(const std::shared_ptr<AdmissionState>& ledger,
+Result<AdmissionPermit> EnterQueue(const std::shared_ptr<AdmissionState>& admission,
                                    const std::shared_ptr<Mailbox>& mailbox, const QueueEntry& entry,
                                    TimePoint now);
 
@@ -95,6 +95,6 @@ Status DrainedUnserved();  // for requests left at the deadline of a drain
 // Refuses new requests, then waits until all have ended or `deadline` has passed on `clock`; the
 // slot then ends the remaining requests (drain_deadline_ns). True when all ended by themselves. Not
 // to be called on the engine thread, which must be running.
-bool DrainQueue(AdmissionState& ledger, Signal& signal, const Clock& clock, TimePoint deadline);
+bool DrainQueue(AdmissionState& admission, Signal& signal, const Clock& clock, TimePoint deadline);
 
 }  // namespace tutti::engine

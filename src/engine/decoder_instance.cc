@@ -26,15 +26,17 @@ kv::PrefixOptions RandomlyKeyed(int hash_bits) {
   return options;
 }
 
-std::shared_ptr<AdmissionState> MakeLedger(const EngineOptions& options, const RunnerLimits& limits,
-                                           const std::atomic<api::LoadLevel>* memory_level) {
-  auto ledger = std::make_shared<AdmissionState>();
-  ledger->limits = options.queue;
-  ledger->max_num_seqs = MaxNumSeqs(options.scheduler);
-  ledger->token_limit = static_cast<int64_t>(options.queue.prompt_tokens_per_kv_token *
-                                             static_cast<double>(limits.kv_blocks) * kBlockTokens);
-  ledger->memory_level = memory_level;
-  return ledger;
+std::shared_ptr<AdmissionState> MakeAdmissionState(
+    const EngineOptions& options, const RunnerLimits& limits,
+    const std::atomic<api::LoadLevel>* memory_level) {
+  auto admission = std::make_shared<AdmissionState>();
+  admission->limits = options.queue;
+  admission->max_num_seqs = MaxNumSeqs(options.scheduler);
+  admission->token_limit =
+      static_cast<int64_t>(options.queue.prompt_tokens_per_kv_token *
+                           static_cast<double>(limits.kv_blocks) * kBlockTokens);
+  admission->memory_level = memory_level;
+  return admission;
 }
 
 // Expected cost of a draft model's pass as a multiple of a step of the model: the ratio of their
@@ -50,15 +52,16 @@ double DraftPass(const RunnerLimits& limits, const ModelRunner* draft) {
 DecoderInstance::DecoderInstance(const EngineOptions& options,
                                  const EngineDependencies& dependencies,
                                  std::shared_ptr<Signal> signal)
-    : ModelInstance(dependencies.clock, std::move(signal),
-                    MakeLedger(options, dependencies.runner->limits(), dependencies.memory_level)),
+    : ModelInstance(
+          dependencies.clock, std::move(signal),
+          MakeAdmissionState(options, dependencies.runner->limits(), dependencies.memory_level)),
       options_(options),
       deps_(dependencies),
       limits_(dependencies.runner->limits()),
       max_model_len_(std::min(limits_.context, limits_.kv_blocks * kBlockTokens)),
       pool_(limits_.kv_blocks, RandomlyKeyed(options.prefix_hash_bits)),
       scheduler_(options.scheduler, limits_, &pool_, DraftPass(limits_, dependencies.draft)),
-      statistics_(ledger_, limits_.kv_blocks) {
+      statistics_(admission_, limits_.kv_blocks) {
   deps_.runner->SetAbortFlag(&mailbox_->urgent());
   if (deps_.draft != nullptr && options.scheduler.speculate) drafter_.emplace(deps_.draft);
   CHECK(limits_.max_step_tokens > 0 && limits_.max_step_slices > 0 && limits_.kv_blocks > 0 &&
@@ -73,8 +76,8 @@ DecoderInstance::~DecoderInstance() {
 // --- between steps ---
 
 Duration DecoderInstance::PredictedWait() const {
-  return PredictWait(ledger_->places.load(), ledger_->max_num_seqs,
-                     Duration(ledger_->service_ns.load()));
+  return PredictWait(admission_->places.load(), admission_->max_num_seqs,
+                     Duration(admission_->service_ns.load()));
 }
 
 void DecoderInstance::Enter(RequestState& work, TimePoint now) {
@@ -189,7 +192,7 @@ bool DecoderInstance::Step() {
   return ran;
 }
 
-// Adds what the draft model proposes: after the plan, since draft tokens may only use what it
+// Adds the tokens of the draft model: after the plan, since draft tokens may only use what it
 // leaves, and before the constraints, which apply to them too.
 void DecoderInstance::AddDrafts() {
   if (drafter_.has_value() && !scheduler_.draft_asks().empty())

@@ -1,8 +1,8 @@
 // DecoderInstance: serves one decoder model on a device. Owns the scheduler, the KV block pool and
 // the RequestState of all its requests, and calls the runner. Step() lists the phases of a step.
 //
-// Engine thread only, except for the mailbox, the ledger and published statistics, which other
-// threads use. Every request ends through EndRequest(), the only place that writes a terminal
+// Engine thread only, except for the mailbox, the admission state and published statistics, which
+// other threads use. Every request ends through EndRequest(), the only place that writes a terminal
 // event.
 #pragma once
 
@@ -35,7 +35,7 @@ class DecoderInstance final : public ModelInstance<RequestState> {
   const TokenText* text() const { return deps_.text; }
   const EngineOptions& options() const { return options_; }
   int max_model_len() const { return max_model_len_; }
-  bool drafts() const { return drafter_.has_value(); }  // a second model proposes tokens
+  bool drafts() const { return drafter_.has_value(); }  // a second model drafts tokens
   const InstanceStatistics& statistics() const { return statistics_; }  // its reading half
   Duration PredictedWait() const override;
 

@@ -82,7 +82,7 @@ Contention DeviceLoop::ContentionOf(size_t seat, TimePoint now) const {
   Contention contention;
   for (size_t i = 0; i < seats_.size(); ++i) {
     if (i == seat) continue;
-    if (seats_[i].last_ready != TimePoint::min() && now - seats_[i].last_ready <= kCompanyTime)
+    if (seats_[i].last_ready != TimePoint::min() && now - seats_[i].last_ready <= kContentionTime)
       contention.lately = true;
     if (!seats_[i].view.ready) continue;
     const Duration step(static_cast<int64_t>(seats_[i].step_ns));
@@ -187,7 +187,7 @@ void EngineBase::Attach(InstanceBase* instance) {
 
 void EngineBase::Detach() {
   // Submissions that come while the loop lets the instance go are refused.
-  instance_->ledger()->closed.store(true, std::memory_order_release);
+  instance_->admission()->closed.store(true, std::memory_order_release);
   loop_.Remove(instance_);
   if (own_loop_ != nullptr) own_loop_->Stop();
 }
@@ -198,16 +198,16 @@ void EngineBase::Start() {
 }
 
 void EngineBase::BeginDrain() {
-  instance_->ledger()->draining.store(true, std::memory_order_release);
+  instance_->admission()->draining.store(true, std::memory_order_release);
 }
 
 bool EngineBase::draining() const {
-  return instance_->ledger()->draining.load(std::memory_order_acquire);
+  return instance_->admission()->draining.load(std::memory_order_acquire);
 }
 
 bool EngineBase::Drain(TimePoint deadline) {
   CHECK(loop_.started()) << "Drain waits for the engine thread";
-  return DrainQueue(*instance_->ledger(), *loop_.signal(), clock_, deadline);
+  return DrainQueue(*instance_->admission(), *loop_.signal(), clock_, deadline);
 }
 
 bool EngineBase::RunOneStep() {

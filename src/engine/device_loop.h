@@ -39,12 +39,12 @@ struct Contention {
   // Usual step time of the fastest slot that is ready, ignoring occasional long steps; zero while
   // unknown.
   Duration step{0};
-  // Another slot had a step to run within the last kCompanyTime, so that new work for it is likely
-  // to arrive during the next step.
+  // Another slot had a step to run within the last kContentionTime, so that new work for it is
+  // likely to arrive during the next step.
   bool lately = false;
 };
 
-inline constexpr Duration kCompanyTime = std::chrono::seconds(1);
+inline constexpr Duration kContentionTime = std::chrono::seconds(1);
 
 // A model on a device. Engine thread only. Destroyed after it was removed from its loop.
 class Slot {

@@ -150,7 +150,7 @@ TEST(DeviceLoop, ASlotIsToldWhoWaitsAndHowLongItsStepsTake) {
   ASSERT_TRUE(loop.RunOnce());
   EXPECT_FALSE(listening.heard.back().ready);
   EXPECT_TRUE(listening.heard.back().lately);
-  clock.Advance(kCompanyTime + milliseconds(1));
+  clock.Advance(kContentionTime + milliseconds(1));
   ASSERT_TRUE(loop.RunOnce());
   EXPECT_FALSE(listening.heard.back().lately);
 }

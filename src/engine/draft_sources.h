@@ -79,7 +79,7 @@ class PredictedText {
   AcceptanceStats hits_;
 };
 
-// Finds an earlier place in the prompt or output with the same last tokens, and proposes the tokens
+// Finds an earlier place in the prompt or output with the same last tokens, and drafts the tokens
 // that followed there ("prompt lookup decoding", A. Saxena 2023).
 //
 // An index holds the last place of every pair and triple of tokens, so that the cost per token does

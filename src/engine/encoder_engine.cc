@@ -73,22 +73,22 @@ EncoderEngine::~EncoderEngine() { Detach(); }
 // small ones, which get each batch except `bulk_share` of it.
 Duration EncoderEngine::PredictedWait(bool small) const {
   if (!small) return encoder_->PredictedWait();
-  const AdmissionState& ledger = *encoder_->ledger();
-  const int64_t all = ledger.queued_tokens.load(), ahead = ledger.small_tokens.load();
+  const AdmissionState& admission = *encoder_->admission();
+  const int64_t all = admission.queued_tokens.load(), ahead = admission.small_tokens.load();
   const auto slowed = static_cast<int64_t>(static_cast<double>(ahead) /
                                            std::max(1 - encoder_->options().bulk_share, 0.1));
-  return PredictEncodeWait(std::min(slowed, all), Duration(ledger.service_ns.load()));
+  return PredictEncodeWait(std::min(slowed, all), Duration(admission.service_ns.load()));
 }
 
 Result<AdmissionPermit> EncoderEngine::Admit(const AdmitEncoding& request) {
-  const std::shared_ptr<AdmissionState>& ledger = encoder_->ledger();
-  if (ledger->draining.load(std::memory_order_acquire)) return RefusedByDrain();
-  if (request.items > ledger->item_limit || request.bytes > ledger->limits.bytes) {
+  const std::shared_ptr<AdmissionState>& admission = encoder_->admission();
+  if (admission->draining.load(std::memory_order_acquire)) return RefusedByDrain();
+  if (request.items > admission->item_limit || request.bytes > admission->limits.bytes) {
     return InvalidArgument("request_exceeds_capacity",
                            "the request has " + std::to_string(request.items) + " inputs and " +
                                std::to_string(request.bytes) + " bytes; the queue holds " +
-                               std::to_string(ledger->item_limit) + " and " +
-                               std::to_string(ledger->limits.bytes));
+                               std::to_string(admission->item_limit) + " and " +
+                               std::to_string(admission->limits.bytes));
   }
   QueueEntry entry;
   entry.items = std::max(request.items, 1);
@@ -97,32 +97,32 @@ Result<AdmissionPermit> EncoderEngine::Admit(const AdmitEncoding& request) {
   entry.deadline = request.deadline;
   entry.wait = PredictedWait(request.priority == api::Priority::kInteractive &&
                              request.items <= encoder_->options().small_items);
-  return EnterQueue(ledger, encoder_->mailbox(), entry, clock().Now());
+  return EnterQueue(admission, encoder_->mailbox(), entry, clock().Now());
 }
 
-Status EncoderEngine::ReserveResult(AdmissionState& ledger, api::Priority priority,
+Status EncoderEngine::ReserveResult(AdmissionState& admission, api::Priority priority,
                                     int64_t bytes) const {
-  if (bytes > ledger.result_limit) {
+  if (bytes > admission.result_limit) {
     return InvalidArgument("request_exceeds_capacity", "the result would take " +
                                                            std::to_string(bytes) +
                                                            " bytes, the most allowed is " +
-                                                           std::to_string(ledger.result_limit));
+                                                           std::to_string(admission.result_limit));
   }
-  const int64_t before = ledger.result_bytes.fetch_add(bytes, std::memory_order_relaxed);
-  const int64_t limit = Allowed(priority, ledger.result_limit);
+  const int64_t before = admission.result_bytes.fetch_add(bytes, std::memory_order_relaxed);
+  const int64_t limit = Allowed(priority, admission.result_limit);
   if (before == 0 || before + bytes <= limit) return OkStatus();
-  ledger.result_bytes.fetch_sub(bytes, std::memory_order_relaxed);
-  return ledger.Full("the results of the waiting requests will take " + std::to_string(before) +
-                         " bytes, " + std::to_string(bytes) + " more would pass the limit of " +
-                         std::to_string(limit),
-                     PredictedWait(false));
+  admission.result_bytes.fetch_sub(bytes, std::memory_order_relaxed);
+  return admission.Full("the results of the waiting requests will take " + std::to_string(before) +
+                            " bytes, " + std::to_string(bytes) + " more would pass the limit of " +
+                            std::to_string(limit),
+                        PredictedWait(false));
 }
 
 Status EncoderEngine::Submit(AdmissionPermit permit, TokenizedRequest request,
                              std::shared_ptr<api::EncodingState> state) {
   CHECK(permit && state != nullptr);
-  AdmissionState& ledger = *encoder_->ledger();
-  if (ledger.closed.load(std::memory_order_acquire)) return RefusedByDrain();
+  AdmissionState& admission = *encoder_->admission();
+  if (admission.closed.load(std::memory_order_acquire)) return RefusedByDrain();
   const EncoderLimits& limits = encoder_->limits();
   RETURN_IF_ERROR(CheckRequest(request, limits));
   if (static_cast<int64_t>(request.lengths.size()) > permit.items_)
@@ -131,17 +131,17 @@ Status EncoderEngine::Submit(AdmissionPermit permit, TokenizedRequest request,
   if (request.deadline <= now) return DeadlinePassed();
   // From here on the permit's destructor returns its places, on every path.
   const auto bytes = ResultFloats(request, limits) * static_cast<int64_t>(sizeof(float));
-  RETURN_IF_ERROR(ReserveResult(ledger, request.priority, bytes));
+  RETURN_IF_ERROR(ReserveResult(admission, request.priority, bytes));
   permit.result_bytes_ = bytes;
   const auto tokens = static_cast<int64_t>(request.tokens.size());
   RETURN_IF_ERROR(
-      ledger.ReserveTokens(request.priority, tokens, "inputs", encoder_->PredictedWait()));
+      admission.ReserveTokens(request.priority, tokens, "inputs", encoder_->PredictedWait()));
   const bool small = IsSmall(request, encoder_->options());
   permit.HoldTokens(tokens, small);
   auto work = MakeEncodeRequestState(std::move(permit), std::move(request), std::move(state),
                                      limits, small, now);
   work->permit.submitted_ = true;
-  ledger.preparing.fetch_sub(1, std::memory_order_relaxed);
+  admission.preparing.fetch_sub(1, std::memory_order_relaxed);
   encoder_->mailbox()->Submit(std::move(work), now);
   return OkStatus();
 }
@@ -163,6 +163,6 @@ Result<api::Encoding> EncoderEngine::Submit(TokenizedRequest request,
 const EncoderLimits& EncoderEngine::limits() const { return encoder_->limits(); }
 EncoderStats EncoderEngine::stats() const { return encoder_->statistics().Snapshot(clock().Now()); }
 
-EncoderInstance& EncoderEngine::slot_for_test() { return *encoder_; }
+EncoderInstance& EncoderEngine::encoder_for_test() { return *encoder_; }
 
 }  // namespace tutti::engine

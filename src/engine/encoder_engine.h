@@ -77,11 +77,11 @@ class EncoderEngine : public EngineBase {
   EncoderStats stats() const;
 
   // For invariant checks in tests; only while no step can run.
-  EncoderInstance& slot_for_test();
+  EncoderInstance& encoder_for_test();
 
  private:
   Duration PredictedWait(bool small) const;
-  Status ReserveResult(AdmissionState& ledger, api::Priority priority, int64_t bytes) const;
+  Status ReserveResult(AdmissionState& admission, api::Priority priority, int64_t bytes) const;
 
   const std::unique_ptr<EncoderInstance> encoder_;
 };

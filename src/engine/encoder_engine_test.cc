@@ -32,25 +32,25 @@ void ExpectAnswer(EncoderHarness& h, size_t client) {
 }
 
 // Nothing is counted for any request: what the books of an empty queue must look like.
-void ExpectEmptyLedger(EncoderEngine& engine) {
-  const AdmissionState& ledger = *engine.slot_for_test().ledger();
-  EXPECT_EQ(ledger.unfinished, 0);
-  EXPECT_EQ(ledger.places, 0);
-  EXPECT_EQ(ledger.preparing, 0);
-  EXPECT_EQ(ledger.items, 0);
-  EXPECT_EQ(ledger.queued_bytes, 0);
-  EXPECT_EQ(ledger.queued_tokens, 0);
-  EXPECT_EQ(ledger.small_tokens, 0);
-  EXPECT_EQ(ledger.result_bytes, 0);
+void ExpectNothingAdmitted(EncoderEngine& engine) {
+  const AdmissionState& admission = *engine.encoder_for_test().admission();
+  EXPECT_EQ(admission.unfinished, 0);
+  EXPECT_EQ(admission.places, 0);
+  EXPECT_EQ(admission.preparing, 0);
+  EXPECT_EQ(admission.items, 0);
+  EXPECT_EQ(admission.queued_bytes, 0);
+  EXPECT_EQ(admission.queued_tokens, 0);
+  EXPECT_EQ(admission.small_tokens, 0);
+  EXPECT_EQ(admission.result_bytes, 0);
 }
 
 // And nothing left of any. Only while no batch can run.
 void ExpectNothingHeld(EncoderEngine& engine) {
-  ExpectEmptyLedger(engine);
-  EXPECT_EQ(engine.slot_for_test().queue().waiting().items, 0);
-  EXPECT_EQ(engine.slot_for_test().queue().waiting().tokens, 0);
-  EXPECT_EQ(engine.slot_for_test().queue().waiting().squares, 0);
-  EXPECT_TRUE(engine.slot_for_test().works().empty());
+  ExpectNothingAdmitted(engine);
+  EXPECT_EQ(engine.encoder_for_test().queue().waiting().items, 0);
+  EXPECT_EQ(engine.encoder_for_test().queue().waiting().tokens, 0);
+  EXPECT_EQ(engine.encoder_for_test().queue().waiting().squares, 0);
+  EXPECT_TRUE(engine.encoder_for_test().works().empty());
 }
 
 TEST(EncoderEngine, AnswersARequestWithOneRowForEachInputInOrder) {
@@ -167,11 +167,11 @@ TEST(EncoderEngine, BoundsWhatWaitsInRequestsInputsBytesTokensAndResults) {
   EncoderHarness h(options);
   EncoderEngine& engine = h.engine();
   {
-    std::vector<AdmissionPermit> tickets;
+    std::vector<AdmissionPermit> permits;
     for (int i = 0; i < 4; ++i) {
       Result<AdmissionPermit> permit = engine.Admit({.items = 1});
       ASSERT_TRUE(permit.ok());
-      tickets.push_back(*std::move(permit));
+      permits.push_back(*std::move(permit));
     }
     const Status full = engine.Admit({.items = 1}).status();
     EXPECT_EQ(full.reason(), "queue_full");
@@ -433,7 +433,7 @@ TEST(EncoderEngine, DrainsWhatItAcceptedAndThenRefuses) {
     EXPECT_TRUE(encoding.Take().ok());
   }
   EXPECT_EQ(engine.Submit(TestEncoding(1, {1}), nullptr).status().reason(), "draining");
-  ExpectEmptyLedger(engine);
+  ExpectNothingAdmitted(engine);
 }
 
 TEST(EncoderEngine, ADrainPastItsDeadlineEndsWhatIsLeft) {
@@ -568,7 +568,7 @@ TEST(EncoderEngine, AThousandConcurrentRequestsGetTheirOwnAnswers) {
   EXPECT_EQ(answered + failed + cancelled, kThreads * kEach);
   EXPECT_GT(cancelled, 50);
   EXPECT_THAT(runner.violations(), ::testing::IsEmpty());
-  ExpectEmptyLedger(engine);
+  ExpectNothingAdmitted(engine);
 }
 
 }  // namespace

@@ -17,17 +17,17 @@ constexpr int kFirstTokens = 128;
 // Maximum share of a decoder's step for a batch whose fixed cost is most of its time.
 constexpr double kMaxOfStep = 0.45;
 
-std::shared_ptr<AdmissionState> MakeLedger(const EncoderOptions& options,
-                                           const std::atomic<api::LoadLevel>* memory_level) {
-  auto ledger = std::make_shared<AdmissionState>();
-  ledger->limits.requests = options.requests;
-  ledger->limits.bytes = options.bytes;
-  ledger->limits.age = options.age;
-  ledger->token_limit = options.tokens;
-  ledger->item_limit = options.items;
-  ledger->result_limit = static_cast<int64_t>(options.result_bytes);
-  ledger->memory_level = memory_level;
-  return ledger;
+std::shared_ptr<AdmissionState> MakeAdmissionState(
+    const EncoderOptions& options, const std::atomic<api::LoadLevel>* memory_level) {
+  auto admission = std::make_shared<AdmissionState>();
+  admission->limits.requests = options.requests;
+  admission->limits.bytes = options.bytes;
+  admission->limits.age = options.age;
+  admission->token_limit = options.tokens;
+  admission->item_limit = options.items;
+  admission->result_limit = static_cast<int64_t>(options.result_bytes);
+  admission->memory_level = memory_level;
+  return admission;
 }
 
 bool AllFinite(std::span<const float> values) {
@@ -36,15 +36,39 @@ bool AllFinite(std::span<const float> values) {
 
 }  // namespace
 
+void EncoderStatistics::Served(int64_t tokens, Duration took) {
+  constexpr double kKeep = 15.0 / 16;
+  served_ns_ = served_ns_ * kKeep + static_cast<double>(took.count());
+  served_tokens_ = served_tokens_ * kKeep + static_cast<double>(tokens);
+  admission_->service_ns.store(static_cast<int64_t>(served_ns_ / served_tokens_ * 1024),
+                               std::memory_order_relaxed);
+}
+
+EncoderStats EncoderStatistics::Snapshot(TimePoint now) const {
+  const Figures figures = published_.Load();
+  EncoderStats s = figures.stats;
+  s.requests = admission_->unfinished.load();
+  s.preparing = admission_->preparing.load();
+  s.inputs = admission_->items.load();
+  s.queued_bytes = admission_->queued_bytes.load();
+  s.level = admission_->Level();
+  s.result_bytes = admission_->result_bytes.load();
+  s.oldest_waiting = figures.oldest_waiting > now ? Duration(0) : now - figures.oldest_waiting;
+  s.predicted_wait =
+      PredictEncodeWait(admission_->queued_tokens.load(), Duration(admission_->service_ns.load()));
+  s.refused = admission_->refused.load();
+  return s;
+}
+
 EncoderInstance::EncoderInstance(const EncoderOptions& options,
                                  const EncoderDependencies& dependencies,
                                  std::shared_ptr<Signal> signal)
     : ModelInstance(dependencies.clock, std::move(signal),
-                    MakeLedger(options, dependencies.memory_level)),
+                    MakeAdmissionState(options, dependencies.memory_level)),
       options_(options),
       deps_(dependencies),
       limits_(dependencies.runner->limits()),
-      statistics_(ledger_) {
+      statistics_(admission_) {
   CHECK(limits_.max_items > 0 && limits_.max_item_tokens > 0 &&
         limits_.max_tokens >= limits_.max_item_tokens && limits_.types > 0 &&
         limits_.width + limits_.labels > 0);
@@ -57,7 +81,8 @@ EncoderInstance::~EncoderInstance() { ShutDown(); }
 // --- between batches ---
 
 Duration EncoderInstance::PredictedWait() const {
-  return PredictEncodeWait(ledger_->queued_tokens.load(), Duration(ledger_->service_ns.load()));
+  return PredictEncodeWait(admission_->queued_tokens.load(),
+                           Duration(admission_->service_ns.load()));
 }
 
 void EncoderInstance::Enter(EncodeRequestState& work, TimePoint now) {
@@ -309,32 +334,6 @@ void EncoderInstance::PublishStatistics() {
   count.waiting_tokens = queue_.waiting().tokens;
   count.passed_over = queue_.passed_over();
   statistics_.Publish(queue_.OldestQueuedAt());
-}
-
-// --- EncoderStatistics ---
-
-void EncoderStatistics::Served(int64_t tokens, Duration took) {
-  constexpr double kKeep = 15.0 / 16;
-  served_ns_ = served_ns_ * kKeep + static_cast<double>(took.count());
-  served_tokens_ = served_tokens_ * kKeep + static_cast<double>(tokens);
-  ledger_->service_ns.store(static_cast<int64_t>(served_ns_ / served_tokens_ * 1024),
-                            std::memory_order_relaxed);
-}
-
-EncoderStats EncoderStatistics::Snapshot(TimePoint now) const {
-  const Figures figures = published_.Load();
-  EncoderStats s = figures.stats;
-  s.requests = ledger_->unfinished.load();
-  s.preparing = ledger_->preparing.load();
-  s.inputs = ledger_->items.load();
-  s.queued_bytes = ledger_->queued_bytes.load();
-  s.level = ledger_->Level();
-  s.result_bytes = ledger_->result_bytes.load();
-  s.oldest_waiting = figures.oldest_waiting > now ? Duration(0) : now - figures.oldest_waiting;
-  s.predicted_wait =
-      PredictEncodeWait(ledger_->queued_tokens.load(), Duration(ledger_->service_ns.load()));
-  s.refused = ledger_->refused.load();
-  return s;
 }
 
 }  // namespace tutti::engine

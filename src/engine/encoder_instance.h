@@ -1,8 +1,9 @@
 // EncoderInstance: serves one encoder model on a device. Owns the queue of items and the
 // EncodeRequestState of all its requests, and calls the runner. One step is one batch; see Step().
 //
-// Engine thread only, except for the mailbox, the ledger and published statistics, which other
-// threads use. Every request ends through EndRequest(), the only place that finishes an encoding.
+// Engine thread only, except for the mailbox, the admission state and published statistics, which
+// other threads use. Every request ends through EndRequest(), the only place that finishes an
+// encoding.
 #pragma once
 
 #include <cstdint>
@@ -30,11 +31,12 @@ namespace tutti::engine {
 // to where any thread reads them without a lock.
 class EncoderStatistics {
  public:
-  explicit EncoderStatistics(std::shared_ptr<AdmissionState> ledger) : ledger_(std::move(ledger)) {}
+  explicit EncoderStatistics(std::shared_ptr<AdmissionState> admission)
+      : admission_(std::move(admission)) {}
 
   // --- engine thread ---
   EncoderStats& count() { return count_; }  // its counters, and waiting_*
-  // Records the time of a batch of this many tokens, and updates the pace in the ledger.
+  // Records the time of a batch of this many tokens, and updates the pace in the admission state.
   void Served(int64_t tokens, Duration took);
   // `oldest`: since when the oldest item waits.
   void Publish(TimePoint oldest) { published_.Store({.stats = count_, .oldest_waiting = oldest}); }
@@ -43,7 +45,7 @@ class EncoderStatistics {
   EncoderStats Snapshot(TimePoint now) const;
 
  private:
-  const std::shared_ptr<AdmissionState> ledger_;
+  const std::shared_ptr<AdmissionState> admission_;
   EncoderStats count_;                        // engine thread
   double served_ns_ = 0, served_tokens_ = 0;  // decayed; engine thread
 

@@ -27,7 +27,7 @@ constexpr TokenId kPoison = 999'999;
 
 // Describes an invariant that a slot violates between two steps; empty if there is none.
 std::string FindViolation(const EncoderInstance& slot) {
-  const AdmissionState& ledger = *slot.ledger();
+  const AdmissionState& admission = *slot.admission();
   BatchShape waiting;
   int64_t waiting_tokens = 0, small_tokens = 0, items = 0, results = 0;
   size_t index = 0;
@@ -54,11 +54,13 @@ std::string FindViolation(const EncoderInstance& slot) {
       queue.squares != waiting.squares)
     return "what waits in line";
   if (!slot.mailbox()->empty()) return "";  // in the books, and not yet among the living
-  if (ledger.queued_tokens != waiting_tokens) return "the ledger's tokens";
-  if (ledger.small_tokens != small_tokens) return "the ledger's tokens of small requests";
-  if (ledger.items != items) return "the ledger's inputs";
-  if (ledger.result_bytes != results) return "the ledger's results";
-  if (ledger.unfinished != static_cast<int>(slot.works().size())) return "the ledger's requests";
+  if (admission.queued_tokens != waiting_tokens) return "the admission state's tokens";
+  if (admission.small_tokens != small_tokens)
+    return "the admission state's tokens of small requests";
+  if (admission.items != items) return "the admission state's inputs";
+  if (admission.result_bytes != results) return "the admission state's results";
+  if (admission.unfinished != static_cast<int>(slot.works().size()))
+    return "the admission state's requests";
   return "";
 }
 
@@ -99,7 +101,7 @@ class Schedule {
 
     std::string violation;
     const bool over = h.RunUntil([&] {
-      violation = FindViolation(h.engine().slot_for_test());
+      violation = FindViolation(h.engine().encoder_for_test());
       return !violation.empty() || (sent_ >= requests && chains_ == 0 && AllDone());
     });
     if (!violation.empty()) return violation;
@@ -243,21 +245,21 @@ class Schedule {
         ++totals->poisoned;
       } else if (injected && faults_ > 0) {
         ++totals->faulted;
-      } else if (waited && h.engine().slot_for_test().options().age != Duration::max()) {
+      } else if (waited && h.engine().encoder_for_test().options().age != Duration::max()) {
         ++totals->expired;
       } else {
         return name + result.status().ToString();
       }
     }
     const EncoderStats stats = h.engine().stats();
-    const AdmissionState& ledger = *h.engine().slot_for_test().ledger();
-    if (ledger.unfinished != 0 || ledger.places != 0 || ledger.preparing != 0 ||
-        ledger.items != 0 || ledger.queued_bytes != 0 || ledger.queued_tokens != 0 ||
-        ledger.small_tokens != 0 || ledger.result_bytes != 0)
-      return "the ledger does not balance";
+    const AdmissionState& admission = *h.engine().encoder_for_test().admission();
+    if (admission.unfinished != 0 || admission.places != 0 || admission.preparing != 0 ||
+        admission.items != 0 || admission.queued_bytes != 0 || admission.queued_tokens != 0 ||
+        admission.small_tokens != 0 || admission.result_bytes != 0)
+      return "the admission state does not balance";
     if (!h.runner().violations().empty()) return h.runner().violations()[0];
     if (stats.finished != h.size()) return "finished";
-    if (stats.longest_passed > h.engine().slot_for_test().options().max_passed)
+    if (stats.longest_passed > h.engine().encoder_for_test().options().max_passed)
       return "an item was passed over too often";
     for (const std::string& reason : refusals_) {
       if (reason != "queue_full" && reason != "overloaded" && reason != "request_exceeds_capacity")

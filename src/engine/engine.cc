@@ -54,16 +54,16 @@ Engine::Engine(const EngineOptions& options, const EngineDependencies& dependenc
 Engine::~Engine() { Detach(); }
 
 Result<AdmissionPermit> Engine::Admit(const AdmitRequest& request) {
-  const std::shared_ptr<AdmissionState>& ledger = decoder_->ledger();
-  if (ledger->draining.load(std::memory_order_acquire)) return RefusedByDrain();
+  const std::shared_ptr<AdmissionState>& admission = decoder_->admission();
+  if (admission->draining.load(std::memory_order_acquire)) return RefusedByDrain();
   const int n = std::max(request.n, 1);
-  const int limit = ledger->max_num_seqs + ledger->limits.requests;
-  if (n > limit || request.bytes > ledger->limits.bytes) {
+  const int limit = admission->max_num_seqs + admission->limits.requests;
+  if (n > limit || request.bytes > admission->limits.bytes) {
     return InvalidArgument("request_exceeds_capacity",
                            "the request counts as " + std::to_string(n) + " requests of " +
                                std::to_string(request.bytes) + " bytes; all together may be " +
                                std::to_string(limit) + " and " +
-                               std::to_string(ledger->limits.bytes));
+                               std::to_string(admission->limits.bytes));
   }
   QueueEntry entry;
   entry.n = n;
@@ -71,14 +71,14 @@ Result<AdmissionPermit> Engine::Admit(const AdmitRequest& request) {
   entry.priority = request.priority;
   entry.deadline = request.deadline;
   entry.wait = decoder_->PredictedWait();
-  return EnterQueue(ledger, decoder_->mailbox(), entry, clock().Now());
+  return EnterQueue(admission, decoder_->mailbox(), entry, clock().Now());
 }
 
 Status Engine::Submit(AdmissionPermit permit, Request request,
                       std::shared_ptr<api::TokenStream> stream) {
   CHECK(permit && stream != nullptr);
-  AdmissionState& ledger = *decoder_->ledger();
-  if (ledger.closed.load(std::memory_order_acquire)) return RefusedByDrain();
+  AdmissionState& admission = *decoder_->admission();
+  if (admission.closed.load(std::memory_order_acquire)) return RefusedByDrain();
   RETURN_IF_ERROR(CheckPrompt(request, decoder_->limits()));
   if (request.n != permit.n_) {
     return BadValue("n", "n differs from what was admitted");
@@ -86,14 +86,15 @@ Status Engine::Submit(AdmissionPermit permit, Request request,
   if (request.deadline <= clock().Now()) return DeadlinePassed();
   const auto tokens = static_cast<int64_t>(request.prompt.size());
   RETURN_IF_ERROR(
-      ledger.ReserveTokens(request.priority, tokens, "prompts", decoder_->PredictedWait()));
+      admission.ReserveTokens(request.priority, tokens, "prompts", decoder_->PredictedWait()));
   const bool urgent = request.priority == api::Priority::kInteractive;
   permit.tokens_ = tokens;
   permit.submitted_ = true;
-  ledger.preparing.fetch_sub(permit.n_, std::memory_order_relaxed);
+  admission.preparing.fetch_sub(permit.n_, std::memory_order_relaxed);
   decoder_->mailbox()->Submit(
-      MakeWork(std::move(permit), std::move(request), std::move(stream), decoder_->limits(),
-               decoder_->text(), decoder_->options().scheduler.speculate, decoder_->drafts()),
+      MakeRequestState(std::move(permit), std::move(request), std::move(stream), decoder_->limits(),
+                       decoder_->text(), decoder_->options().scheduler.speculate,
+                       decoder_->drafts()),
       clock().Now(), urgent);
   return OkStatus();
 }
@@ -112,7 +113,7 @@ Result<api::Generation> Engine::Submit(Request request, std::shared_ptr<Waker> w
 }
 
 int Engine::max_model_len() const { return decoder_->max_model_len(); }
-bool Engine::proposes() const { return decoder_->options().scheduler.speculate; }
+bool Engine::speculates() const { return decoder_->options().scheduler.speculate; }
 const RunnerLimits& Engine::limits() const { return decoder_->limits(); }
 api::LoadSnapshot Engine::Load() const { return decoder_->statistics().Load(); }
 EngineStats Engine::stats() const { return decoder_->statistics().Snapshot(clock().Now()); }

@@ -77,7 +77,7 @@ class Engine : public EngineBase {
 
   int max_model_len()
       const;  // prompt and output together: the runner's context, or less where KV is short
-  bool proposes() const;  // SchedulerOptions::speculate: whether Request::prediction is used
+  bool speculates() const;  // SchedulerOptions::speculate: whether Request::prediction is used
   const RunnerLimits& limits() const;
   api::LoadSnapshot Load() const;
   EngineStats stats() const;

@@ -16,15 +16,15 @@ void AverageService(double& average, double sample) {
 
 }  // namespace
 
-InstanceStatistics::InstanceStatistics(std::shared_ptr<AdmissionState> ledger, int kv_blocks)
-    : ledger_(std::move(ledger)), kv_blocks_(kv_blocks) {
+InstanceStatistics::InstanceStatistics(std::shared_ptr<AdmissionState> admission, int kv_blocks)
+    : admission_(std::move(admission)), kv_blocks_(kv_blocks) {
   count_.kv_blocks_total = count_.kv_blocks_free = kv_blocks;
   published_.Store({.stats = count_});
 }
 
 void InstanceStatistics::ServiceTook(Duration took) {
   AverageService(service_ns_, static_cast<double>(took.count()));
-  ledger_->service_ns.store(static_cast<int64_t>(service_ns_), std::memory_order_relaxed);
+  admission_->service_ns.store(static_cast<int64_t>(service_ns_), std::memory_order_relaxed);
 }
 
 void InstanceStatistics::Publish(const Scheduler& scheduler, const kv::KvBlockPool& pool,
@@ -44,14 +44,14 @@ void InstanceStatistics::Publish(const Scheduler& scheduler, const kv::KvBlockPo
 EngineStats InstanceStatistics::Snapshot(TimePoint now) const {
   const Figures figures = published_.Load();
   EngineStats s = figures.stats;
-  s.max_num_seqs = ledger_->max_num_seqs;
-  s.preparing = ledger_->preparing.load();
-  s.queued_prompt_tokens = ledger_->queued_tokens.load();
-  s.queued_bytes = ledger_->queued_bytes.load();
+  s.max_num_seqs = admission_->max_num_seqs;
+  s.preparing = admission_->preparing.load();
+  s.queued_prompt_tokens = admission_->queued_tokens.load();
+  s.queued_bytes = admission_->queued_bytes.load();
   s.oldest_waiting = figures.oldest_waiting > now ? Duration(0) : now - figures.oldest_waiting;
-  s.predicted_wait =
-      PredictWait(ledger_->places.load(), s.max_num_seqs, Duration(ledger_->service_ns.load()));
-  s.refused = ledger_->refused.load();
+  s.predicted_wait = PredictWait(admission_->places.load(), s.max_num_seqs,
+                                 Duration(admission_->service_ns.load()));
+  s.refused = admission_->refused.load();
   return s;
 }
 
@@ -59,10 +59,10 @@ api::LoadSnapshot InstanceStatistics::Load() const {
   const EngineStats stats = published_.Load().stats;
   api::LoadSnapshot load;
   load.running = stats.running;
-  load.waiting = std::max(0, ledger_->unfinished.load() - load.running);
-  load.max_num_seqs = ledger_->max_num_seqs;
+  load.waiting = std::max(0, admission_->unfinished.load() - load.running);
+  load.max_num_seqs = admission_->max_num_seqs;
   load.kv_blocks_total = kv_blocks_;
-  load.level = ledger_->Level();
+  load.level = admission_->Level();
   load.kv_blocks_used = kv_blocks_ - stats.kv_blocks_free - stats.kv_blocks_cached;
   return load;
 }

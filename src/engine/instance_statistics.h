@@ -17,11 +17,11 @@ namespace tutti::engine {
 
 class InstanceStatistics {
  public:
-  InstanceStatistics(std::shared_ptr<AdmissionState> ledger, int kv_blocks);
+  InstanceStatistics(std::shared_ptr<AdmissionState> admission, int kv_blocks);
 
   // --- engine thread ---
   EngineStats& count() { return count_; }  // its counters
-  void ServiceTook(Duration took);         // time since a request's first run; updates ledger_
+  void ServiceTook(Duration took);         // time since a request's first run; updates admission_
   // After each step. `live_choices`: of all requests, whether they wait, run or pause.
   void Publish(const Scheduler& scheduler, const kv::KvBlockPool& pool, int live_choices);
 
@@ -30,7 +30,7 @@ class InstanceStatistics {
   api::LoadSnapshot Load() const;
 
  private:
-  const std::shared_ptr<AdmissionState> ledger_;
+  const std::shared_ptr<AdmissionState> admission_;
   const int kv_blocks_;
   EngineStats count_;      // engine thread
   double service_ns_ = 0;  // moving average; engine thread

@@ -290,30 +290,30 @@ TEST(Latency, APlaceInTheQueueIsTakenBeforePreparationAndGivenBack) {
   options.queue.requests = 2;
   options.queue.bytes = 1000;
   EngineHarness h(options);
-  std::vector<AdmissionPermit> tickets;
+  std::vector<AdmissionPermit> permits;
   for (int i = 0; i < 3; ++i) {
     Result<AdmissionPermit> permit = h.engine().Admit({.n = 1, .bytes = 300});
     ASSERT_TRUE(permit.ok());
-    tickets.push_back(*std::move(permit));
+    permits.push_back(*std::move(permit));
   }
   EXPECT_EQ(h.engine().stats().preparing, 3);
   EXPECT_EQ(h.engine().Load().waiting, 3);
   EXPECT_EQ(h.engine().Admit({}).status().reason(), "queue_full");
-  tickets.pop_back();
+  permits.pop_back();
   EXPECT_EQ(h.engine().Admit({.n = 1, .bytes = 500}).status().reason(), "queue_full");  // by bytes
   EXPECT_EQ(h.engine().Admit({.n = 1, .bytes = 5000}).status().reason(),
             "request_exceeds_capacity");
   EXPECT_TRUE(h.engine().Admit({.n = 1, .bytes = 300}).ok());
   // Cancelled while it was prepared: submitted, it ends at once and computes nothing.
   auto stream = std::make_shared<api::TokenStream>(nullptr);
-  tickets[0].control()->Cancel();
+  permits[0].control()->Cancel();
   ASSERT_TRUE(
-      h.engine().Submit(std::move(tickets[0]), TestRequest(TestPrompt(1, 5), 5), stream).ok());
+      h.engine().Submit(std::move(permits[0]), TestRequest(TestPrompt(1, 5), 5), stream).ok());
   h.RunOnce();
   ASSERT_TRUE(stream->ended());
   EXPECT_EQ(stream->status().code(), StatusCode::kCancelled);
   EXPECT_EQ(h.runner().tokens_computed(), 0u);
-  tickets.clear();
+  permits.clear();
   EXPECT_EQ(h.engine().Load().waiting, 0);
 }
 
@@ -429,10 +429,10 @@ TEST(Latency, StoppedReadersKeepNobodyOutOfTheQueueUpToABoundOfTheirOwn) {
   for (const size_t i : {2, 3, 4, 9, 10})
     EXPECT_EQ(h.client(i).status().code(), StatusCode::kCancelled);
   ExpectSoloOrPrefix(h);
-  const AdmissionState& ledger = *h.engine().decoder_for_test().ledger();
-  EXPECT_EQ(ledger.unfinished.load(), 0);
-  EXPECT_EQ(ledger.places.load(), 0);
-  EXPECT_EQ(ledger.aside.load(), 0);
+  const AdmissionState& admission = *h.engine().decoder_for_test().admission();
+  EXPECT_EQ(admission.unfinished.load(), 0);
+  EXPECT_EQ(admission.places.load(), 0);
+  EXPECT_EQ(admission.aside.load(), 0);
 }
 
 TEST(Latency, APausedSequenceLosesItsBlocksOnlyUnderPressure) {

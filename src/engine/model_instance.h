@@ -4,8 +4,8 @@
 //   Engine::Submit -> mailbox -> Enter() -> works() -> EndRequest() -> Retire() -> destroyed, once
 //   (any thread)                 |---------------- engine thread -------------|   readers are woken
 //
-// Engine thread only, except for the mailbox, the ledger and the heartbeat, which other threads
-// use.
+// Engine thread only, except for the mailbox, the admission state and the heartbeat, which other
+// threads use.
 #pragma once
 
 #include <algorithm>
@@ -50,14 +50,14 @@ class WakeList {
 class InstanceBase : public Slot {
  public:
   InstanceBase(const Clock* clock, std::shared_ptr<Signal> signal,
-               std::shared_ptr<AdmissionState> ledger)
+               std::shared_ptr<AdmissionState> admission)
       : clock_(*clock),
         mailbox_(std::make_shared<Mailbox>(std::move(signal))),
-        ledger_(std::move(ledger)) {}
+        admission_(std::move(admission)) {}
 
   // --- any thread ---
   const std::shared_ptr<Mailbox>& mailbox() const { return mailbox_; }
-  const std::shared_ptr<AdmissionState>& ledger() const { return ledger_; }
+  const std::shared_ptr<AdmissionState>& admission() const { return admission_; }
   Heartbeat heartbeat() const { return pulse_.Read(*mailbox_); }
   // Predicted queueing time of a request that arrives now.
   virtual Duration PredictedWait() const = 0;
@@ -65,7 +65,7 @@ class InstanceBase : public Slot {
  protected:
   const Clock& clock_;
   const std::shared_ptr<Mailbox> mailbox_;
-  const std::shared_ptr<AdmissionState> ledger_;
+  const std::shared_ptr<AdmissionState> admission_;
   Pulse pulse_;
   WakeList wakers_;                           // to be woken at the end of the step
   TimePoint next_expiry_ = TimePoint::max();  // no deadline or age limit passes before
@@ -179,7 +179,7 @@ class ModelInstance : public InstanceBase {
 
   // Time at which a request that has not run yet is ended.
   TimePoint StartDeadline(const State& work) const {
-    const Duration age = ledger_->limits.age;
+    const Duration age = admission_->limits.age;
     return age != Duration::max() && MustStartSoon(work) ? work.permit.accepted_at() + age
                                                          : TimePoint::max();
   }
@@ -190,7 +190,7 @@ class ModelInstance : public InstanceBase {
 
   void EndExpired(TimePoint now) {
     if (now.time_since_epoch().count() >=
-        ledger_->drain_deadline_ns.load(std::memory_order_acquire)) {
+        admission_->drain_deadline_ns.load(std::memory_order_acquire)) {
       EndAll(DrainedUnserved());
     }
     if (now < next_expiry_) return;
@@ -212,9 +212,9 @@ class ModelInstance : public InstanceBase {
   Status NotStarted() const {
     return Unavailable("overloaded",
                        "the request waited " +
-                           std::to_string(static_cast<int64_t>(ToSeconds(ledger_->limits.age))) +
+                           std::to_string(static_cast<int64_t>(ToSeconds(admission_->limits.age))) +
                            " s and was not started; retry later")
-        .WithRetryAfter(RetryAfter(PredictedWait(), ledger_->salt++));
+        .WithRetryAfter(RetryAfter(PredictedWait(), admission_->salt++));
   }
 
   std::vector<std::unique_ptr<State>> works_;     // alive

@@ -160,7 +160,7 @@ TEST_F(Overload, TenMinutesBeyondThePeakServeAsManyAsThePeakAndNobodyLate) {
     // usual.
     EXPECT_LE(h_.clock().Now() - load_end_, seconds(10)) << factor;
     EXPECT_EQ(h_.engine().Load().kv_blocks_used, 0) << factor;
-    EXPECT_EQ(h_.engine().decoder_for_test().ledger()->queued_bytes.load(), 0) << factor;
+    EXPECT_EQ(h_.engine().decoder_for_test().admission()->queued_bytes.load(), 0) << factor;
     EXPECT_LE(ToSeconds(Single()), 1.1 * ToSeconds(idle)) << factor;
   }
   EXPECT_THAT(h_.runner().violations(), ::testing::IsEmpty());

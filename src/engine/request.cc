@@ -32,7 +32,7 @@ AdmissionPermit::AdmissionPermit(AdmissionPermit&& other) noexcept { *this = std
 AdmissionPermit& AdmissionPermit::operator=(AdmissionPermit&& other) noexcept {
   if (this != &other) {
     Release();
-    ledger_ = std::move(other.ledger_);
+    admission_ = std::move(other.admission_);
     control_ = std::move(other.control_);
     accepted_at_ = other.accepted_at_;
     n_ = other.n_;
@@ -52,37 +52,37 @@ AdmissionPermit::~AdmissionPermit() { Release(); }
 void AdmissionPermit::HoldTokens(int64_t tokens, bool small) {
   tokens_ = tokens;
   small_ = small;
-  if (small_) ledger_->small_tokens.fetch_add(tokens, std::memory_order_relaxed);
+  if (small_) admission_->small_tokens.fetch_add(tokens, std::memory_order_relaxed);
 }
 
 void AdmissionPermit::LeaveQueue() {
-  ledger_->queued_bytes.fetch_sub(std::exchange(bytes_, 0), std::memory_order_relaxed);
+  admission_->queued_bytes.fetch_sub(std::exchange(bytes_, 0), std::memory_order_relaxed);
   Served(tokens_);
 }
 
 void AdmissionPermit::StepAside(int limit) {
-  if (!aside_) aside_ = ledger_->TryStepAside(n_, limit);
+  if (!aside_) aside_ = admission_->TryStepAside(n_, limit);
 }
 
 void AdmissionPermit::StepBack() {
-  if (std::exchange(aside_, false)) ledger_->StepBack(n_);
+  if (std::exchange(aside_, false)) admission_->StepBack(n_);
 }
 
 void AdmissionPermit::Served(int64_t tokens) {
   tokens_ -= tokens;
-  ledger_->queued_tokens.fetch_sub(tokens, std::memory_order_relaxed);
-  if (small_) ledger_->small_tokens.fetch_sub(tokens, std::memory_order_relaxed);
+  admission_->queued_tokens.fetch_sub(tokens, std::memory_order_relaxed);
+  if (small_) admission_->small_tokens.fetch_sub(tokens, std::memory_order_relaxed);
 }
 
 void AdmissionPermit::Release() {
-  if (ledger_ == nullptr) return;
+  if (admission_ == nullptr) return;
   LeaveQueue();
-  ledger_->items.fetch_sub(std::exchange(items_, 0), std::memory_order_relaxed);
-  ledger_->result_bytes.fetch_sub(std::exchange(result_bytes_, 0), std::memory_order_relaxed);
-  if (!submitted_) ledger_->preparing.fetch_sub(n_, std::memory_order_relaxed);
-  const std::shared_ptr<AdmissionState> ledger = std::move(ledger_);
-  ledger_ = nullptr;
-  ledger->Leave(n_, std::exchange(aside_, false));
+  admission_->items.fetch_sub(std::exchange(items_, 0), std::memory_order_relaxed);
+  admission_->result_bytes.fetch_sub(std::exchange(result_bytes_, 0), std::memory_order_relaxed);
+  if (!submitted_) admission_->preparing.fetch_sub(n_, std::memory_order_relaxed);
+  const std::shared_ptr<AdmissionState> admission = std::move(admission_);
+  admission_ = nullptr;
+  admission->Leave(n_, std::exchange(aside_, false));
 }
 
 }  // namespace tutti::engine

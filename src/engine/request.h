@@ -100,7 +100,7 @@ class AdmissionPermit {
   AdmissionPermit& operator=(AdmissionPermit&& other) noexcept;
   ~AdmissionPermit();
 
-  explicit operator bool() const { return ledger_ != nullptr; }
+  explicit operator bool() const { return admission_ != nullptr; }
   const std::shared_ptr<RequestControl>& control() const { return control_; }
   TimePoint accepted_at() const { return accepted_at_; }
 
@@ -111,17 +111,18 @@ class AdmissionPermit {
   friend class EncoderInstance;
   template <typename State>
   friend class ModelInstance;
-  friend Result<AdmissionPermit> EnterQueue(const std::shared_ptr<AdmissionState>& ledger,
+  friend Result<AdmissionPermit> EnterQueue(const std::shared_ptr<AdmissionState>& admission,
                                             const std::shared_ptr<Mailbox>& mailbox,
                                             const QueueEntry& entry, TimePoint now);
   void Release();
-  void HoldTokens(int64_t tokens, bool small);  // that the ledger has counted; small ones now
+  void HoldTokens(int64_t tokens,
+                  bool small);  // that the admission state has counted; small ones now
   void LeaveQueue();  // the request runs for the first time: its bytes and tokens no longer wait
   void StepAside(int limit);    // gives the place up unless `limit` requests have; engine thread
   void StepBack();              // takes it again, if it was given up; engine thread
   void Served(int64_t tokens);  // `tokens` of its waiting tokens no longer wait; engine thread
 
-  std::shared_ptr<AdmissionState> ledger_;
+  std::shared_ptr<AdmissionState> admission_;
   std::shared_ptr<RequestControl> control_;
   TimePoint accepted_at_{};
   int n_ = 0;

@@ -5,10 +5,10 @@
 
 namespace tutti::engine {
 
-std::unique_ptr<RequestState> MakeWork(AdmissionPermit permit, Request request,
-                                       std::shared_ptr<api::TokenStream> stream,
-                                       const RunnerLimits& limits, const TokenText* text,
-                                       bool speculate, bool draft) {
+std::unique_ptr<RequestState> MakeRequestState(AdmissionPermit permit, Request request,
+                                               std::shared_ptr<api::TokenStream> stream,
+                                               const RunnerLimits& limits, const TokenText* text,
+                                               bool speculate, bool draft) {
   auto work = std::make_unique<RequestState>();
   work->request = std::move(request);
   work->stream = std::move(stream);

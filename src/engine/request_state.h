@@ -93,9 +93,9 @@ struct RequestState final : Submission {
 // Called on the submitting thread. `request` was already checked against the limits; `text` must
 // outlive the RequestState. `speculate`: allocates the state for draft tokens; `draft`: also that
 // of a draft model.
-std::unique_ptr<RequestState> MakeWork(AdmissionPermit permit, Request request,
-                                       std::shared_ptr<api::TokenStream> stream,
-                                       const RunnerLimits& limits, const TokenText* text,
-                                       bool speculate, bool draft);
+std::unique_ptr<RequestState> MakeRequestState(AdmissionPermit permit, Request request,
+                                               std::shared_ptr<api::TokenStream> stream,
+                                               const RunnerLimits& limits, const TokenText* text,
+                                               bool speculate, bool draft);
 
 }  // namespace tutti::engine

@@ -219,7 +219,7 @@ class Scheduler {
   int decode_rows_ = 0;
   int drafts_ = 0;
   bool yielding_ = false;    // batch rows sit out
-  bool batch_only_ = false;  // steps are short, and may be given up
+  bool batch_only_ = false;  // steps are short, and may be aborted
   int given_up_ = 0;         // such steps, since one was finished
 };
 

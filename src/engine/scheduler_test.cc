@@ -287,7 +287,7 @@ TEST(Policy, TheChunkShrinksUntilTheStepMeetsItsTarget) {
   EXPECT_EQ(PrefillChunk(in), 48);
 }
 
-TEST(Policy, InCompanyTheChunkMeetsAShorterTargetAlsoWithoutDecodes) {
+TEST(Policy, UnderContentionTheChunkMeetsAShorterTarget) {
   ChunkInputs in;
   in.longest_chunk = 512;
   in.itl_target = milliseconds(50);

@@ -22,7 +22,7 @@ constexpr int kForgetAfter = 16;
 }  // namespace
 
 Speculation::Speculation(double pass) : passes_(pass) {
-  wishes_.reserve(kMaxDraftSequences);
+  offers_.reserve(kMaxDraftSequences);
   rows_.reserve(kMaxDraftSequences);
   room_.reserve(kMaxDraftSequences);
   copy_from_.reserve(kMaxDraftSequences);
@@ -30,7 +30,7 @@ Speculation::Speculation(double pass) : passes_(pass) {
 }
 
 void Speculation::Begin() {
-  wishes_.clear();
+  offers_.clear();
   rows_.clear();
   room_.clear();
   copy_from_.clear();
@@ -40,17 +40,17 @@ void Speculation::Begin() {
 void Speculation::Add(Sequence& s, int room, bool propose_forced) {
   rows_.push_back(&s);
   room_.push_back(room);
-  DraftOffer& wish = wishes_.emplace_back();
+  DraftOffer& offer = offers_.emplace_back();
   s.lookup.Advance(s.tokens, copied_);
   s.prediction.Advance(s.tokens, copied_);
   const auto fill = [&](DraftSource source, const AcceptanceStats& own, int agreed,
                         const AcceptanceStats& others) {
-    wish.source = source;
-    wish.available = room;
+    offer.source = source;
+    offer.available = room;
     double chance = 1;
     for (int j = 0; j < room; ++j) {
       chance *= own.Chance(agreed + j, others);
-      wish.chance[static_cast<size_t>(j)] = chance;
+      offer.chance[static_cast<size_t>(j)] = chance;
     }
   };
   if (propose_forced && s.matcher) s.forced.Advance(s.tokens, s.matcher, forced_);
@@ -61,14 +61,14 @@ void Speculation::Add(Sequence& s, int room, bool propose_forced) {
                                            : CopyFrom::kText);
   if (!forced.empty()) {
     fill(DraftSource::kCopied, s.forced.hits(), s.forced.agreed(), forced_);
-    wish.available = std::min(room, static_cast<int>(forced.size()));
+    offer.available = std::min(room, static_cast<int>(forced.size()));
     if (s.draft.on) s.draft.Settle(s.tokens);
     return;
   }
   const bool copies = s.lookup.source() >= 0 || !expected.empty();
   if (!expected.empty()) {
     fill(DraftSource::kCopied, s.prediction.hits(), s.prediction.agreed(), copied_);
-    wish.available = std::min(room, static_cast<int>(expected.size()));
+    offer.available = std::min(room, static_cast<int>(expected.size()));
   } else if (copies) {
     fill(DraftSource::kCopied, s.lookup.hits(), s.lookup.agreed(), copied_);
   }
@@ -76,19 +76,19 @@ void Speculation::Add(Sequence& s, int room, bool propose_forced) {
   s.draft.Settle(s.tokens);
   if (s.draft.Backlog(s.tokens) > kDraftLittleToRead) return;
   const double first = s.draft.hits.Chance(s.draft.streak, modelled_);
-  if (!copies || (room > 0 && first > wish.chance[0]))
+  if (!copies || (room > 0 && first > offer.chance[0]))
     fill(DraftSource::kModel, s.draft.hits, s.draft.streak, modelled_);
 }
 
 void Speculation::Choose(int rows_left) {
-  ChooseDrafts(cost_, passes_, rows_left, wishes_);
+  ChooseDrafts(cost_, passes_, rows_left, offers_);
   for (size_t i = 0; i < rows_.size(); ++i) {
-    DraftOffer& wish = wishes_[i];
-    if (wish.source != DraftSource::kModel) continue;
+    DraftOffer& offer = offers_[i];
+    if (offer.source != DraftSource::kModel) continue;
     DraftState& draft = rows_[i]->draft;
-    if (wish.take > 0) {
+    if (offer.take > 0) {
       draft.passed_over = 0;
-      asks_.push_back({.sequence = rows_[i], .row = static_cast<int>(i), .wanted = wish.take});
+      asks_.push_back({.sequence = rows_[i], .row = static_cast<int>(i), .wanted = offer.take});
     } else if (++draft.passed_over % kForgetAfter == 0) {
       draft.hits.Fade();
     }
@@ -98,18 +98,18 @@ void Speculation::Choose(int rows_left) {
 }
 
 int Speculation::AppendCopied(int i) {
-  const DraftOffer& wish = wishes_[static_cast<size_t>(i)];
-  if (wish.source != DraftSource::kCopied) return 0;
+  const DraftOffer& offer = offers_[static_cast<size_t>(i)];
+  if (offer.source != DraftSource::kCopied) return 0;
   Sequence& s = *rows_[static_cast<size_t>(i)];
   const CopyFrom from = copy_from_[static_cast<size_t>(i)];
   const std::span<const TokenId> guessed =
       from == CopyFrom::kGrammar ? s.forced.next() : s.prediction.next();
-  for (int j = 0; j < wish.take; ++j) {
+  for (int j = 0; j < offer.take; ++j) {
     s.tokens.push_back(from == CopyFrom::kText
                            ? s.tokens[static_cast<size_t>(s.lookup.source() + j)]
                            : guessed[static_cast<size_t>(j)]);
   }
-  return wish.take;
+  return offer.take;
 }
 
 int Speculation::ReadAtOnce(double step_ns) const {
@@ -150,7 +150,7 @@ void Speculation::ChooseReading() {
 void Speculation::LookAgain(int rows_left) {
   const auto sequences = static_cast<int>(rows_.size());
   int drafts = 0, nearest = -1;
-  for (const DraftOffer& wish : wishes_) drafts += wish.take;
+  for (const DraftOffer& offer : offers_) drafts += offer.take;
   for (int i = 0; i < sequences; ++i) {
     const Sequence& s = *rows_[static_cast<size_t>(i)];
     if (!s.draft.on || room_[static_cast<size_t>(i)] < kLookTokens) continue;
@@ -171,10 +171,10 @@ void Speculation::LookAgain(int rows_left) {
     look_steps_ = kLookSteps;
   }
   if (backlog > kDraftLittleToRead) return AskToRead(nearest);
-  DraftOffer& wish = wishes_[static_cast<size_t>(nearest)];
-  if (wish.take > 0) return;  // it copies
+  DraftOffer& offer = offers_[static_cast<size_t>(nearest)];
+  if (offer.take > 0) return;  // it copies
   --look_steps_;
-  wish.source = DraftSource::kModel;
+  offer.source = DraftSource::kModel;
   asks_.push_back({.sequence = &s, .row = nearest, .wanted = kLookTokens});
 }
 

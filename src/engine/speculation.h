@@ -7,7 +7,6 @@
 // Owned by a Scheduler; engine thread; no I/O, no clock.
 #pragma once
 
-#include <array>
 #include <span>
 #include <vector>
 
@@ -57,7 +56,7 @@ class Speculation {
   int look_steps_ = 0;       // left of the one that is under way
 
   // State of the step in progress, by row.
-  std::vector<DraftOffer> wishes_;
+  std::vector<DraftOffer> offers_;
   std::vector<Sequence*> rows_;
   std::vector<int> room_;
   enum class CopyFrom : uint8_t { kText, kPrediction, kGrammar };

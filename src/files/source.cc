@@ -11,6 +11,8 @@
 #include <utility>
 #include <vector>
 
+#include "base/check.h"
+#include "base/quote.h"
 #include "files/open.h"
 
 namespace tutti::files {
@@ -138,6 +140,15 @@ Result<std::shared_ptr<const Source>> OpenSource(const std::string& path, const 
 std::shared_ptr<const Source> MemorySource(std::span<const std::byte> bytes,
                                            std::string_view truncated) {
   return std::make_shared<Memory>(bytes, truncated);
+}
+
+Status ReadTensor(const Source& source, std::string_view tensor, uint64_t begin, uint64_t bytes,
+                  uint64_t offset, std::span<std::byte> out) {
+  CHECK(offset <= bytes && out.size() <= bytes - offset)
+      << "bytes " << offset << " + " << out.size() << " of " << tensor;
+  Status status = source.ReadAt(begin + offset, out);
+  if (status.ok()) return status;
+  return std::move(status).WithContext(fmt::format("tensor {}", Quote(tensor)));
 }
 
 Result<std::string> ReadAll(const Source& source, uint64_t limit, std::string_view too_large) {

@@ -50,6 +50,11 @@ std::shared_ptr<const Source> MemorySource(std::span<const std::byte> bytes,
 // All of it, if it has at most `limit` bytes; otherwise `too_large` with the numbers.
 Result<std::string> ReadAll(const Source& source, uint64_t limit, std::string_view too_large);
 
+// Fills `out` with bytes from `offset` of the tensor that lies in `bytes` bytes from `begin`; the
+// range must lie in the tensor (CHECKed). Errors: as of ReadAt, with the tensor's name.
+Status ReadTensor(const Source& source, std::string_view tensor, uint64_t begin, uint64_t bytes,
+                  uint64_t offset, std::span<std::byte> out);
+
 // A directory held open, to read several files that belong together.
 //
 // Files are read from this very directory even if another directory takes its name meanwhile, so a

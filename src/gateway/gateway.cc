@@ -326,7 +326,7 @@ Status Gateway::Submit(Pending& pending, std::shared_ptr<grammar::TokenMasker> c
   out.score_only = in.score_only;
   out.constraint = std::move(constraint);
   out.reasoning = ReasoningLimitOf(*pending.model, in, pending.frame);
-  if (pending.model->engine->proposes() && !in.prediction.empty()) {
+  if (pending.model->engine->speculates() && !in.prediction.empty()) {
     // Encoded as text: a client's text never becomes a control token, here as in messages.
     out.prediction = pending.model->tokenizer->Encode(in.prediction, {.add_special = false});
     const auto most = static_cast<size_t>(pending.model->engine->max_model_len());

@@ -1,7 +1,5 @@
 #include "gguf/file.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 
 #include "base/quote.h"
@@ -79,11 +77,7 @@ Result<std::string> File::ContentDigest() const {
 }
 
 Status File::Read(const TensorInfo& tensor, uint64_t offset, std::span<std::byte> out) const {
-  CHECK(offset <= tensor.bytes && out.size() <= tensor.bytes - offset)
-      << "bytes " << offset << " + " << out.size() << " of " << tensor.name;
-  Status status = source_->ReadAt(tensor.file_offset + offset, out);
-  if (status.ok()) return status;
-  return std::move(status).WithContext(fmt::format("tensor {}", Quote(tensor.name)));
+  return files::ReadTensor(*source_, tensor.name, tensor.file_offset, tensor.bytes, offset, out);
 }
 
 Result<std::vector<float>> File::ReadFloats(const TensorInfo& tensor) const {

@@ -11,8 +11,6 @@
 // Source: the GGUF specification, version 3.
 #pragma once
 
-#include <fmt/format.h>
-
 #include <cstdint>
 #include <cstdlib>
 #include <memory>
@@ -23,9 +21,11 @@
 #include <vector>
 
 #include "base/status.h"
+#include "files/refuse.h"
 #include "files/source.h"
 #include "gguf/value.h"
 #include "tensor/dtype.h"
+#include "tensor/name_index.h"
 
 namespace tutti::gguf {
 
@@ -80,11 +80,7 @@ constexpr uint64_t PaddedTo(uint64_t size, uint64_t alignment) {
 // The code of a file that ends too early or changes while it is read.
 inline constexpr std::string_view kTruncated = "gguf_truncated";
 
-// The fault of a file, with a formatted message.
-template <typename... Args>
-Status Refuse(std::string_view code, fmt::format_string<Args...> format, Args&&... args) {
-  return InvalidArgument(code, fmt::format(format, std::forward<Args>(args)...));
-}
+using files::Refuse;
 
 struct TensorInfo {
   std::string_view name;
@@ -145,7 +141,7 @@ class Header {
   std::vector<EntryRecord> entries_;
   std::vector<uint32_t> keys_sorted_;  // indices into entries_, by key
   std::vector<TensorInfo> tensors_;
-  std::vector<uint32_t> names_sorted_;  // indices into tensors_, by name
+  tensor::NameIndex names_;  // of tensors_
 };
 
 }  // namespace tutti::gguf

@@ -24,6 +24,27 @@ bool HasControl(std::string_view name) {
   });
 }
 
+// Names a common wrong file by its first four bytes, such as " but a web page"; else "".
+std::string_view LooksLike(std::string_view start) {
+  constexpr struct {
+    std::string_view start, what;
+  } kKinds[] = {
+      {"<!DO", " but a web page"},
+      {"<!do", " but a web page"},
+      {"<htm", " but a web page"},
+      {"vers", " but the pointer that Git LFS leaves in place of one"},
+      {"PK\x03\x04", " but a zip archive, as PyTorch writes them"},
+      {"\x1f\x8b", " but compressed with gzip"},
+      {"tjgg", " but one of its predecessors"},
+      {"lmgg", " but one of its predecessors"},
+      {"{", " but JSON"},
+  };
+  for (const auto& kind : kKinds) {
+    if (start.starts_with(kind.start)) return kind.what;
+  }
+  return "";
+}
+
 }  // namespace
 
 Status Parser::Run() {
@@ -66,31 +87,6 @@ Status Parser::Skip(uint64_t bytes) {
   at_ += bytes;
   return OkStatus();
 }
-
-namespace {
-
-// Names a common wrong file by its first four bytes, such as " but a web page"; else "".
-std::string_view LooksLike(std::string_view start) {
-  constexpr struct {
-    std::string_view start, what;
-  } kKinds[] = {
-      {"<!DO", " but a web page"},
-      {"<!do", " but a web page"},
-      {"<htm", " but a web page"},
-      {"vers", " but the pointer that Git LFS leaves in place of one"},
-      {"PK\x03\x04", " but a zip archive, as PyTorch writes them"},
-      {"\x1f\x8b", " but compressed with gzip"},
-      {"tjgg", " but one of its predecessors"},
-      {"lmgg", " but one of its predecessors"},
-      {"{", " but JSON"},
-  };
-  for (const auto& kind : kKinds) {
-    if (start.starts_with(kind.start)) return kind.what;
-  }
-  return "";
-}
-
-}  // namespace
 
 Status Parser::ParsePreamble() {
   uint32_t magic = 0;

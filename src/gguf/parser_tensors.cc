@@ -126,18 +126,9 @@ Status Parser::ParseSize(const std::string& name, TensorInfo* info) {
 
 Status Parser::IndexNames() {
   Seal();
-  const auto& tensors = header_.tensors_;
-  auto& sorted = header_.names_sorted_;
-  sorted.resize(tensors.size());
-  for (size_t i = 0; i < sorted.size(); ++i) sorted[i] = static_cast<uint32_t>(i);
-  std::sort(sorted.begin(), sorted.end(),
-            [&](uint32_t a, uint32_t b) { return tensors[a].name < tensors[b].name; });
-  const auto twin = std::adjacent_find(sorted.begin(), sorted.end(), [&](uint32_t a, uint32_t b) {
-    return tensors[a].name == tensors[b].name;
-  });
-  if (twin != sorted.end()) {
-    return Refuse("gguf_tensor_duplicate", "tensor {} appears twice", Quote(tensors[*twin].name));
-  }
+  const TensorInfo* const twin = header_.names_.Build(header_.tensors_);
+  if (twin != nullptr)
+    return Refuse("gguf_tensor_duplicate", "tensor {} appears twice", Quote(twin->name));
   if (!quantized_) return OkStatus();
   ASSIGN_OR_RETURN(const uint64_t version,
                    GetUintOr(header_, "general.quantization_version", kQuantizationVersion));

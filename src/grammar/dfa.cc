@@ -1,9 +1,6 @@
 #include "grammar/dfa.h"
 
 #include <algorithm>
-#include <functional>
-#include <map>
-#include <optional>
 #include <unordered_map>
 #include <utility>
 

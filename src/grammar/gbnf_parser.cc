@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/ascii.h"
+#include "base/text_cursor.h"
 #include "base/utf8.h"
 
 namespace tutti::grammar {
@@ -20,10 +20,10 @@ bool IsNameCharacter(char c) {
          c == '_' || c == '.';
 }
 
-class GbnfParser {
+class GbnfParser : private TextCursor {
  public:
   GbnfParser(Grammar& grammar, std::string_view text, Budget& budget)
-      : grammar_(grammar), text_(text), budget_(budget) {}
+      : TextCursor(text), grammar_(grammar), budget_(budget) {}
 
   Result<RuleId> Parse() {
     if (text_.size() > budget_.limits().text_bytes)
@@ -52,15 +52,6 @@ class GbnfParser {
     size_t first_use = 0;
   };
 
-  bool AtEnd() const { return at_ >= text_.size(); }
-  char Peek(size_t ahead = 0) const {
-    return at_ + ahead < text_.size() ? text_[at_ + ahead] : '\0';
-  }
-  bool Take(std::string_view expected) {
-    if (!text_.substr(at_).starts_with(expected)) return false;
-    at_ += expected.size();
-    return true;
-  }
   Status Refuse(std::string what) const {
     const auto line =
         1 + std::count(text_.begin(),
@@ -214,24 +205,15 @@ class GbnfParser {
   // One character, escaped or not.
   Result<char32_t> TakeCharacter() {
     if (AtEnd()) return Refuse("text ends within quotes or brackets");
-    if (Peek() != '\\') {
-      const CodePoint c = DecodeAt(text_, at_);
-      at_ += c.length;
-      return c.code_point;
-    }
+    if (Peek() != '\\') return TakeCodePoint();
     const char kind = Peek(1);
     at_ += 2;
-    const auto hex = [&](int digits) -> Result<char32_t> {
-      char32_t value = 0;
-      for (int i = 0; i < digits; ++i) {
-        const int digit = tutti::HexDigit(Peek());
-        if (digit < 0) return Refuse("escape needs " + std::to_string(digits) + " hex digits");
-        value = value * 16 + static_cast<char32_t>(digit);
-        ++at_;
-      }
-      if (value > 0x10FFFF || (value >= 0xD800 && value <= 0xDFFF))
+    const auto hex = [&](size_t digits) -> Result<char32_t> {
+      const std::optional<char32_t> value = TakeHex(digits, digits);
+      if (!value) return Refuse("escape needs " + std::to_string(digits) + " hex digits");
+      if (*value > 0x10FFFF || (*value >= 0xD800 && *value <= 0xDFFF))
         return Refuse("escape is not a character");
-      return value;
+      return *value;
     };
     constexpr std::string_view kEscapes = "nrt\\\"'[]-^/.", kMeanings = "\n\r\t\\\"'[]-^/.";
     if (const size_t known = kEscapes.find(kind); known != std::string_view::npos)
@@ -281,9 +263,7 @@ class GbnfParser {
   }
 
   Grammar& grammar_;
-  const std::string_view text_;
   Budget& budget_;
-  size_t at_ = 0;
   std::unordered_map<std::string, Known> rules_;
 };
 

@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <optional>
-#include <string_view>
 #include <vector>
 
 #include "grammar/dfa.h"

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/ascii.h"
+#include "base/text_cursor.h"
 #include "base/utf8.h"
 #include "tokenizer/regex/char_set.h"
 
@@ -40,10 +41,10 @@ CodePoints WordCharacters() {
   return set;
 }
 
-class RegexParser {
+class RegexParser : private TextCursor {
  public:
   RegexParser(Grammar& grammar, std::string_view text, Spelling spelling, Budget& budget)
-      : grammar_(grammar), text_(text), spelling_(spelling), budget_(budget) {}
+      : TextCursor(text), grammar_(grammar), spelling_(spelling), budget_(budget) {}
 
   Result<ExprId> Parse() {
     if (text_.size() > budget_.limits().text_bytes)
@@ -56,20 +57,6 @@ class RegexParser {
   }
 
  private:
-  bool AtEnd() const { return at_ == text_.size(); }
-  char Peek(size_t ahead = 0) const {
-    return at_ + ahead < text_.size() ? text_[at_ + ahead] : '\0';
-  }
-  bool Take(std::string_view expected) {
-    if (!text_.substr(at_).starts_with(expected)) return false;
-    at_ += expected.size();
-    return true;
-  }
-  char32_t TakeCodePoint() {
-    const CodePoint c = DecodeAt(text_, at_);
-    at_ += c.length;
-    return c.code_point;
-  }
   Status Refuse(std::string_view what, size_t length = 0) const {
     std::string message = "regular expression has " + std::string(what);
     if (length > 0) {
@@ -277,19 +264,6 @@ class RegexParser {
     return negative ? set.Complement() : set;
   }
 
-  std::optional<char32_t> TakeHex(size_t min, size_t max) {
-    char32_t value = 0;
-    size_t count = 0;
-    for (; count < max; ++count) {
-      const int digit = tutti::HexDigit(Peek());
-      if (digit < 0) break;
-      value = value * 16 + static_cast<char32_t>(digit);
-      ++at_;
-    }
-    if (count < min || value > 0x10FFFF) return std::nullopt;
-    return value;
-  }
-
   Result<char32_t> TakeCharacterEscape(bool in_class) {
     const size_t begin = at_;
     ++at_;
@@ -320,7 +294,7 @@ class RegexParser {
       case 'u': {
         const bool braces = Take("{");
         std::optional<char32_t> c = braces ? TakeHex(1, 8) : TakeHex(4, 4);
-        if (!c || (braces && !Take("}"))) break;
+        if (!c || *c > 0x10FFFF || (braces && !Take("}"))) break;
         if (*c >= 0xD800 && *c <= 0xDBFF && Take("\\u")) {
           const std::optional<char32_t> low = TakeHex(4, 4);
           if (!low || *low < 0xDC00 || *low > 0xDFFF) break;
@@ -378,10 +352,8 @@ class RegexParser {
   ExprId Write(const CodePoints& set) { return Characters(grammar_, set, spelling_); }
 
   Grammar& grammar_;
-  const std::string_view text_;
   const Spelling spelling_;
   Budget& budget_;
-  size_t at_ = 0;
 };
 
 }  // namespace

@@ -4,7 +4,6 @@
 #include <array>
 #include <map>
 #include <string>
-#include <vector>
 
 #include "base/check.h"
 #include "base/mutex.h"

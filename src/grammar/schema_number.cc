@@ -177,111 +177,6 @@ Nfa MultiplesOf(const Step& step, bool integer, Budget& budget) {
   return nfa;
 }
 
-}  // namespace
-
-void NumberBounds::RaiseLow(const Decimal& to, bool exclusive) {
-  if (!low || *low < to) {
-    low = to;
-    low_exclusive = exclusive;
-  } else if (*low == to) {
-    low_exclusive = low_exclusive || exclusive;
-  }
-}
-
-void NumberBounds::LowerHigh(const Decimal& to, bool exclusive) {
-  if (!high || to < *high) {
-    high = to;
-    high_exclusive = exclusive;
-  } else if (*high == to) {
-    high_exclusive = high_exclusive || exclusive;
-  }
-}
-
-bool NumberBounds::Contains(const Decimal& value) const {
-  if (integer && !value.integral()) return false;
-  if (low && (value < *low || (low_exclusive && value == *low))) return false;
-  if (high && (*high < value || (high_exclusive && value == *high))) return false;
-  for (const Decimal& multiple : multiples) {
-    const std::optional<Step> step = StepOf(multiple);
-    if (!step || value.fraction.size() > step->digits) return false;
-    uint64_t remainder = 0;
-    for (const char digit : value.whole + value.fraction)
-      remainder = (remainder * 10 + static_cast<uint64_t>(digit - '0')) % step->step;
-    for (size_t i = value.fraction.size(); i < step->digits; ++i)
-      remainder = remainder * 10 % step->step;
-    if (remainder != 0) return false;
-  }
-  return true;
-}
-
-bool CanKeepMultiple(const Decimal& multiple) { return StepOf(multiple).has_value(); }
-
-std::shared_ptr<const Dfa> MakeNumbers(const NumberBounds& bounds, Budget& budget) {
-  Grammar grammar(budget);
-  DigitExprs digits(grammar);
-  std::optional<Decimal> low = bounds.low, high = bounds.high;
-  bool low_exclusive = bounds.low_exclusive, high_exclusive = bounds.high_exclusive;
-  if (bounds.integer) {
-    if (low) low = low_exclusive ? low->Floor().Plus(1) : low->Ceiling();
-    if (high) high = high_exclusive ? high->Ceiling().Plus(-1) : high->Floor();
-    low_exclusive = high_exclusive = false;
-  }
-  const auto zero = Decimal();
-  // The numbers of one sign whose magnitude lies between two bounds.
-  const auto between = [&](const std::optional<Decimal>& from, bool from_exclusive,
-                           const std::optional<Decimal>& to, bool to_exclusive,
-                           bool negative) -> std::shared_ptr<const Dfa> {
-    const auto with_sign = [&](ExprId magnitude) {
-      return negative ? grammar.Concat({grammar.Bytes("-"), magnitude}) : magnitude;
-    };
-    const ExprId any = grammar.Concat({digits.AnyWhole(), digits.AnyFraction(!bounds.integer)});
-    std::shared_ptr<const Dfa> numbers = Dfa::FromExpr(grammar, with_sign(any), budget);
-    if (numbers != nullptr && from) {
-      const auto above =
-          Dfa::FromExpr(grammar, with_sign(digits.Above(*from, !from_exclusive)), budget);
-      numbers = above == nullptr ? nullptr : Dfa::Intersect(*numbers, *above, budget);
-    }
-    if (numbers != nullptr && to) {
-      const auto below =
-          Dfa::FromExpr(grammar, with_sign(digits.Below(*to, !to_exclusive)), budget);
-      numbers = below == nullptr ? nullptr : Dfa::Intersect(*numbers, *below, budget);
-    }
-    return numbers;
-  };
-  std::vector<std::shared_ptr<const Dfa>> parts;
-  if (!high || !high->negative) {  // from 0 on
-    const bool bounded = low && !low->negative;
-    parts.push_back(between(bounded ? low : std::nullopt, bounded && low_exclusive, high,
-                            high_exclusive, /*negative=*/false));
-  }
-  if (!low || low->negative) {  // below 0
-    const bool bounded = high && high->negative;
-    parts.push_back(between(bounded ? high->Negated() : zero, bounded ? high_exclusive : true,
-                            low ? std::optional(low->Negated()) : std::nullopt, low_exclusive,
-                            /*negative=*/true));
-  }
-  std::vector<ExprId> ways;
-  for (const auto& part : parts) {
-    if (part == nullptr) return nullptr;
-    ways.push_back(grammar.Embed(part));
-  }
-  std::shared_ptr<const Dfa> numbers =
-      Dfa::FromExpr(grammar, grammar.Alternate(std::move(ways)), budget);
-  for (const Decimal& multiple : bounds.multiples) {
-    const std::optional<Step> step = StepOf(multiple);
-    if (numbers == nullptr || !step) return nullptr;
-    const Nfa nfa = MultiplesOf(*step, bounds.integer, budget);
-    const auto multiples = Dfa::FromNfa(nfa, budget);
-    budget.ReturnBytes(nfa.bytes);
-    numbers = multiples == nullptr ? nullptr : Dfa::Intersect(*numbers, *multiples, budget);
-  }
-  return numbers;
-}
-
-// --- Decimal ---
-
-namespace {
-
 constexpr int kMaxDigits = 400;
 
 bool IsDigit(char c) { return c >= '0' && c <= '9'; }
@@ -391,6 +286,105 @@ std::strong_ordering operator<=>(const Decimal& a, const Decimal& b) {
   if (a.negative != b.negative) return b.negative <=> a.negative;
   const std::strong_ordering magnitude = CompareMagnitude(a, b);
   return a.negative ? 0 <=> magnitude : magnitude;
+}
+
+void NumberBounds::RaiseLow(const Decimal& to, bool exclusive) {
+  if (!low || *low < to) {
+    low = to;
+    low_exclusive = exclusive;
+  } else if (*low == to) {
+    low_exclusive = low_exclusive || exclusive;
+  }
+}
+
+void NumberBounds::LowerHigh(const Decimal& to, bool exclusive) {
+  if (!high || to < *high) {
+    high = to;
+    high_exclusive = exclusive;
+  } else if (*high == to) {
+    high_exclusive = high_exclusive || exclusive;
+  }
+}
+
+bool NumberBounds::Contains(const Decimal& value) const {
+  if (integer && !value.integral()) return false;
+  if (low && (value < *low || (low_exclusive && value == *low))) return false;
+  if (high && (*high < value || (high_exclusive && value == *high))) return false;
+  for (const Decimal& multiple : multiples) {
+    const std::optional<Step> step = StepOf(multiple);
+    if (!step || value.fraction.size() > step->digits) return false;
+    uint64_t remainder = 0;
+    for (const char digit : value.whole + value.fraction)
+      remainder = (remainder * 10 + static_cast<uint64_t>(digit - '0')) % step->step;
+    for (size_t i = value.fraction.size(); i < step->digits; ++i)
+      remainder = remainder * 10 % step->step;
+    if (remainder != 0) return false;
+  }
+  return true;
+}
+
+bool CanKeepMultiple(const Decimal& multiple) { return StepOf(multiple).has_value(); }
+
+std::shared_ptr<const Dfa> MakeNumbers(const NumberBounds& bounds, Budget& budget) {
+  Grammar grammar(budget);
+  DigitExprs digits(grammar);
+  std::optional<Decimal> low = bounds.low, high = bounds.high;
+  bool low_exclusive = bounds.low_exclusive, high_exclusive = bounds.high_exclusive;
+  if (bounds.integer) {
+    if (low) low = low_exclusive ? low->Floor().Plus(1) : low->Ceiling();
+    if (high) high = high_exclusive ? high->Ceiling().Plus(-1) : high->Floor();
+    low_exclusive = high_exclusive = false;
+  }
+  const auto zero = Decimal();
+  // The numbers of one sign whose magnitude lies between two bounds.
+  const auto between = [&](const std::optional<Decimal>& from, bool from_exclusive,
+                           const std::optional<Decimal>& to, bool to_exclusive,
+                           bool negative) -> std::shared_ptr<const Dfa> {
+    const auto with_sign = [&](ExprId magnitude) {
+      return negative ? grammar.Concat({grammar.Bytes("-"), magnitude}) : magnitude;
+    };
+    const ExprId any = grammar.Concat({digits.AnyWhole(), digits.AnyFraction(!bounds.integer)});
+    std::shared_ptr<const Dfa> numbers = Dfa::FromExpr(grammar, with_sign(any), budget);
+    if (numbers != nullptr && from) {
+      const auto above =
+          Dfa::FromExpr(grammar, with_sign(digits.Above(*from, !from_exclusive)), budget);
+      numbers = above == nullptr ? nullptr : Dfa::Intersect(*numbers, *above, budget);
+    }
+    if (numbers != nullptr && to) {
+      const auto below =
+          Dfa::FromExpr(grammar, with_sign(digits.Below(*to, !to_exclusive)), budget);
+      numbers = below == nullptr ? nullptr : Dfa::Intersect(*numbers, *below, budget);
+    }
+    return numbers;
+  };
+  std::vector<std::shared_ptr<const Dfa>> parts;
+  if (!high || !high->negative) {  // from 0 on
+    const bool bounded = low && !low->negative;
+    parts.push_back(between(bounded ? low : std::nullopt, bounded && low_exclusive, high,
+                            high_exclusive, /*negative=*/false));
+  }
+  if (!low || low->negative) {  // below 0
+    const bool bounded = high && high->negative;
+    parts.push_back(between(bounded ? high->Negated() : zero, bounded ? high_exclusive : true,
+                            low ? std::optional(low->Negated()) : std::nullopt, low_exclusive,
+                            /*negative=*/true));
+  }
+  std::vector<ExprId> ways;
+  for (const auto& part : parts) {
+    if (part == nullptr) return nullptr;
+    ways.push_back(grammar.Embed(part));
+  }
+  std::shared_ptr<const Dfa> numbers =
+      Dfa::FromExpr(grammar, grammar.Alternate(std::move(ways)), budget);
+  for (const Decimal& multiple : bounds.multiples) {
+    const std::optional<Step> step = StepOf(multiple);
+    if (numbers == nullptr || !step) return nullptr;
+    const Nfa nfa = MultiplesOf(*step, bounds.integer, budget);
+    const auto multiples = Dfa::FromNfa(nfa, budget);
+    budget.ReturnBytes(nfa.bytes);
+    numbers = multiples == nullptr ? nullptr : Dfa::Intersect(*numbers, *multiples, budget);
+  }
+  return numbers;
 }
 
 }  // namespace tutti::grammar

@@ -6,8 +6,8 @@
 #include <random>
 #include <vector>
 
-#include "kernels/attention_test_rig.h"
 #include "kernels/kernels.h"
+#include "kernels/testing/attention_test_rig.h"
 
 namespace tutti::kernels::testing {
 namespace {

@@ -1,7 +1,6 @@
 #include "kernels/attention_plan.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "base/check.h"
 #include "kernels/aligned_buffer.h"

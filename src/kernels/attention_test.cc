@@ -7,7 +7,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "kernels/attention_test_rig.h"
+#include "kernels/testing/attention_test_rig.h"
 
 namespace tutti::kernels::testing {
 namespace {

@@ -8,8 +8,8 @@
 
 #include "amount.h"
 #include "base/random.h"
-#include "kernels/gemm_test_support.h"
 #include "kernels/kernels.h"
+#include "kernels/testing/gemm_test_support.h"
 #include "tensor/blocks.h"
 #include "tensor/dequantize.h"
 

@@ -6,7 +6,7 @@
 #include <memory>
 #include <span>
 
-#include "kernels/gemm_test_support.h"
+#include "kernels/testing/gemm_test_support.h"
 #include "tensor/dequantize.h"
 
 namespace tutti::kernels {

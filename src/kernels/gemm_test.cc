@@ -9,8 +9,8 @@
 #include <memory>
 
 #include "amount.h"
-#include "kernels/gemm_test_support.h"
 #include "kernels/spmd.h"
+#include "kernels/testing/gemm_test_support.h"
 #include "tensor/dequantize.h"
 
 namespace tutti::kernels {

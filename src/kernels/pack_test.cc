@@ -6,7 +6,7 @@
 #include <cmath>
 #include <limits>
 
-#include "kernels/gemm_test_support.h"
+#include "kernels/testing/gemm_test_support.h"
 #include "tensor/blocks.h"
 #include "tensor/dequantize.h"
 #include "tensor/testing/random_blocks.h"

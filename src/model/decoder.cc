@@ -190,13 +190,13 @@ Status Decoder::Allocate() {
 
 namespace {
 
-// Whether layer `index` and those behind it are given up. The answer is made in a phase, once, so
-// that a worker who comes late to it goes the same way: `*last` only ever falls from INT_MAX to the
-// index at which it fell.
-bool GivesUp(const DecoderBatch& batch, int index, Team& team) {
-  if (batch.give_up == nullptr || batch.last == nullptr) return false;
+// Whether layer `index` and those behind it are aborted. One worker decides it in a phase of
+// its own, so that all workers stop at the same layer: `*last` changes once, from INT_MAX to the
+// index of the first layer that does not run.
+bool AbortsBefore(const DecoderBatch& batch, int index, Team& team) {
+  if (batch.abort_flag == nullptr || batch.last == nullptr) return false;
   team.ForEach(1, 1, [&](int, int) {
-    if (batch.give_up->load(std::memory_order_relaxed))
+    if (batch.abort_flag->load(std::memory_order_relaxed))
       batch.last->store(index, std::memory_order_release);
   });
   return batch.last->load(std::memory_order_acquire) <= index;
@@ -215,7 +215,7 @@ bool Decoder::RunLayers(const DecoderBatch& batch, Team& team) {
   ReadKeysAhead(0, batch, team);
   Embed(batch, team);
   for (int i = 0; i < weights_->config().layers; ++i) {
-    if (GivesUp(batch, i, team)) return false;
+    if (AbortsBefore(batch, i, team)) return false;
     if (weights_->fused()) {
       FusedLayer(i, batch, team);
     } else {

@@ -70,9 +70,9 @@ struct DecoderBatch {
   float* partials = nullptr;  // AttentionPlan::partial_floats()
   std::byte* kv = nullptr;    // the pool, kv_blocks * kv_block_bytes() bytes:
   int kv_blocks = 0;          // [layers][kv_heads][kv_blocks]
-  // Where both are set, the layers may be given up: as soon as one of the workers sees `give_up`
+  // Where both are set, the layers may be aborted: as soon as one of the workers sees `abort_flag`
   // set, none begins layer `*last`, which was INT_MAX before.
-  const std::atomic<bool>* give_up = nullptr;
+  const std::atomic<bool>* abort_flag = nullptr;
   std::atomic<int>* last = nullptr;
 };
 
@@ -113,7 +113,7 @@ class Decoder {
   int logits_stride() const { return weights_->head().columns(); }
 
   // All layers for all rows. Every worker calls it; complete when it returns. False, for all
-  // workers alike: they were given up, and what they wrote counts for nothing.
+  // workers alike: they were aborted, and what they wrote counts for nothing.
   bool RunLayers(const DecoderBatch& batch, Team& team);
 
   // Called in a phase after RunLayers: one of its rows after the last norm, [width] floats.

@@ -10,7 +10,6 @@
 #include <utility>
 #include <vector>
 
-#include "base/quote.h"
 #include "files/digest.h"
 #include "gguf/metadata.h"
 #include "model/config_parameters.h"

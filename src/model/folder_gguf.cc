@@ -21,7 +21,6 @@
 #include "model/decoder_tensors.h"
 #include "model/families/family.h"
 #include "model/weights.h"
-#include "tensor/dequantize.h"
 #include "tensor/dtype.h"
 #include "tokenizer/huggingface.h"
 

@@ -15,7 +15,6 @@
 #include "base/quote.h"
 #include "files/source.h"
 #include "model/config.h"
-#include "model/encoder_config.h"
 #include "model/encoder_gguf.h"
 #include "model/json_file.h"
 #include "model/text_config.h"

@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <utility>
-
 #include "base/check.h"
 #include "gguf/header_writer.h"
 #include "packed/file.h"

@@ -34,11 +34,6 @@ Status Exists(const std::string& path) {
       fmt::format("{} already exists; use --force to replace it", Quote(path, kNameBytes)));
 }
 
-std::string FolderOf(const std::string& path) {
-  const std::string folder = std::filesystem::path(path).parent_path().string();
-  return folder.empty() ? "." : folder;
-}
-
 // Parts of the name of the temporary file next to `path`, which identify leftovers of killed runs.
 constexpr const char* kMark = ".tutti-";
 constexpr const char* kPart = ".part";

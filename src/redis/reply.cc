@@ -2,7 +2,6 @@
 
 #include <hiredis/read.h>
 
-#include <array>
 #include <new>
 #include <utility>
 

@@ -13,7 +13,6 @@
 #pragma once
 
 #include <memory>
-#include <span>
 #include <vector>
 
 #include "engine/encoder_runner.h"

@@ -355,7 +355,7 @@ TEST(CpuModelRunnerTest, AStepMayOnlyCopyBlocks) {
   EXPECT_TRUE(result.slices.empty());
 }
 
-// Each step is begun, given up at some layer or other, and run again.
+// Each step is begun, aborted at some layer or other, and run again.
 class Interrupted final : public engine::ModelRunner {
  public:
   explicit Interrupted(engine::ModelRunner& runner) : runner_(runner) {

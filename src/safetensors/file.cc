@@ -64,11 +64,7 @@ Result<std::shared_ptr<const File>> File::FromSource(std::shared_ptr<const files
 }
 
 Status File::Read(const TensorInfo& tensor, uint64_t offset, std::span<std::byte> out) const {
-  CHECK(offset <= tensor.bytes && out.size() <= tensor.bytes - offset)
-      << "bytes " << offset << " + " << out.size() << " of " << tensor.name;
-  Status status = source_->ReadAt(tensor.file_offset + offset, out);
-  if (status.ok()) return status;
-  return std::move(status).WithContext(fmt::format("tensor {}", Quote(tensor.name)));
+  return files::ReadTensor(*source_, tensor.name, tensor.file_offset, tensor.bytes, offset, out);
 }
 
 Status File::ReadFloats(const TensorInfo& tensor, int64_t first, std::span<float> out) const {

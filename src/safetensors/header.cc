@@ -7,8 +7,6 @@
 #include <array>
 #include <cstddef>
 
-#include "base/check.h"
-
 namespace tutti::safetensors {
 
 int64_t Shape::elements() const {
@@ -33,11 +31,7 @@ std::optional<tensor::Shape> Shape::ContiguousFirst() const {
 }
 
 const TensorInfo* Header::FindTensor(std::string_view name) const {
-  const auto at =
-      std::lower_bound(names_sorted_.begin(), names_sorted_.end(), name,
-                       [&](uint32_t i, std::string_view n) { return tensors_[i].name < n; });
-  if (at == names_sorted_.end() || tensors_[*at].name != name) return nullptr;
-  return &tensors_[*at];
+  return names_.Find(tensors_, name);
 }
 
 const std::string* Header::FindMetadata(std::string_view key) const {

@@ -9,8 +9,6 @@
 // Source: the format's description and its reference implementation, version 0.6.
 #pragma once
 
-#include <fmt/format.h>
-
 #include <array>
 #include <cstdint>
 #include <optional>
@@ -21,9 +19,11 @@
 #include <vector>
 
 #include "base/status.h"
+#include "files/refuse.h"
 #include "files/source.h"
 #include "safetensors/json_stream.h"
 #include "tensor/dtype.h"
+#include "tensor/name_index.h"
 
 namespace tutti::safetensors {
 
@@ -84,11 +84,7 @@ inline constexpr uint64_t kMaxJsonInteger = uint64_t{1} << 53;
 // The code of a file that ends too early or changes while it is read.
 inline constexpr std::string_view kTruncated = "st_offsets";
 
-// The fault of a file, with a formatted message.
-template <typename... Args>
-Status Refuse(std::string_view code, fmt::format_string<Args...> format, Args&&... args) {
-  return InvalidArgument(code, fmt::format(format, std::forward<Args>(args)...));
-}
+using files::Refuse;
 
 // Extents in C order: the last one is contiguous, so a weight matrix is [out, in]. Rank 0 is one
 // number.
@@ -138,7 +134,7 @@ class Header {
 
   uint64_t data_offset_ = 0;
   std::vector<TensorInfo> tensors_;
-  std::vector<uint32_t> names_sorted_;  // indices into tensors_, by name
+  tensor::NameIndex names_;  // of tensors_
   std::vector<MetadataEntry> metadata_;
 };
 

@@ -318,17 +318,9 @@ Status HeaderParser::SortMetadata() {
 }
 
 Status HeaderParser::IndexNames() {
-  const auto& tensors = header_.tensors_;
-  auto& sorted = header_.names_sorted_;
-  sorted.resize(tensors.size());
-  for (size_t i = 0; i < sorted.size(); ++i) sorted[i] = static_cast<uint32_t>(i);
-  std::sort(sorted.begin(), sorted.end(),
-            [&](uint32_t a, uint32_t b) { return tensors[a].name < tensors[b].name; });
-  const auto twin = std::adjacent_find(sorted.begin(), sorted.end(), [&](uint32_t a, uint32_t b) {
-    return tensors[a].name == tensors[b].name;
-  });
-  if (twin == sorted.end()) return OkStatus();
-  return Refuse("st_duplicate", "tensor {} appears twice", Quote(tensors[*twin].name));
+  const TensorInfo* const twin = header_.names_.Build(header_.tensors_);
+  if (twin == nullptr) return OkStatus();
+  return Refuse("st_duplicate", "tensor {} appears twice", Quote(twin->name));
 }
 
 // Checks that tensors cover the data. Tensors without elements may be at any border between others.

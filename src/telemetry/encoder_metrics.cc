@@ -114,10 +114,7 @@ void EncoderMetrics::RequestAccepted(int64_t items, int64_t tokens) {
 }
 
 void EncoderMetrics::RequestRejected(std::string_view code) {
-  impl_->make
-      .Counter("tutti_requests_rejected_total", "Requests refused, by error code",
-               {{"code", std::string(code)}})
-      .Add();
+  impl_->make.RejectedRequests(code).Add();
 }
 
 void EncoderMetrics::BatchRan(const Batch& batch) {

@@ -9,7 +9,6 @@
 
 #include <set>
 
-#include "base/check.h"
 #include "base/utf8.h"
 
 namespace tutti::telemetry {

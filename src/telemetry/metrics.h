@@ -117,6 +117,11 @@ struct SeriesMaker {
                  MetricLabels more = {}) const {
     return registry.GetHistogram(prefix + name, help, buckets, With(std::move(more)));
   }
+  // Looked up by name at each call. Models and servers have series of this counter.
+  auto RejectedRequests(std::string_view code) const {
+    return Counter("tutti_requests_rejected_total", "Requests refused, by error code",
+                   {{"code", std::string(code)}});
+  }
 };
 
 // Counters and gauges that are read from a struct of counts at each scrape, defined by a table of

@@ -143,10 +143,7 @@ void ServerMetrics::ConnectionReset(ServerKind server) {
 }
 
 void ServerMetrics::RequestRejected(std::string_view code) {
-  impl_->registry
-      .GetCounter("tutti_requests_rejected_total", "Requests refused, by error code",
-                  {{"code", std::string(code)}})
-      .Add();
+  SeriesMaker{impl_->registry, {}}.RejectedRequests(code).Add();
 }
 
 }  // namespace tutti::telemetry

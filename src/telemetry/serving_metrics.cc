@@ -191,10 +191,7 @@ void ServingMetrics::RequestAccepted(int64_t prompt_tokens, int64_t max_tokens, 
 }
 
 void ServingMetrics::RequestRejected(std::string_view code) {
-  impl_->make
-      .Counter("tutti_requests_rejected_total", "Requests refused, by error code",
-               {{"code", std::string(code)}})
-      .Add();
+  impl_->make.RejectedRequests(code).Add();
 }
 
 void ServingMetrics::RequestCancelled(CancelCause cause, RequestPhase phase) {

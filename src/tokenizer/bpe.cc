@@ -1,7 +1,5 @@
 #include "tokenizer/bpe.h"
 
-#include <algorithm>
-#include <optional>
 #include <utility>
 
 #include "base/utf8.h"
@@ -74,7 +72,6 @@ Status ByteBpe::IndexWords() {
     if (words_.Insert(piece, id, piece_of) == Inserted::kTooManyProbes) {
       return InvalidArgument("tokenizer_limit", "token texts collide in the hash table");
     }
-    longest_word_ = std::max(longest_word_, piece.size());
   }
   return OkStatus();
 }
@@ -87,7 +84,6 @@ void ByteBpe::Encode(std::string_view text, const PreTokenizer& splitter, bool a
 }
 
 TokenId ByteBpe::FindWord(std::string_view word) const {
-  if (word.size() > longest_word_) return kNoToken;
   return words_.Find(word, [this](TokenId id) { return vocabulary_.Piece(id); });
 }
 
@@ -146,7 +142,6 @@ Status CharacterBpe::IndexTokens() {
     const TokenType type = vocabulary_.Type(id);
     if (text.empty() || (type != TokenType::kNormal && type != TokenType::kUserDefined)) continue;
     if (tokens_.Insert(text, id, text_of) == Inserted::kTooManyProbes) return collision;
-    longest_ = std::max(longest_, text.size());
     if (merges_.IsMerged(id) && !stretches_.Add(text)) return collision;
   }
   // With the tables complete, find the tokens that merging their own characters leads to.
@@ -167,7 +162,6 @@ Status CharacterBpe::IndexTokens() {
 }
 
 TokenId CharacterBpe::FindToken(std::string_view spelling) const {
-  if (spelling.size() > longest_) return kNoToken;
   return tokens_.Find(spelling, [this](TokenId id) { return vocabulary_.Text(id); });
 }
 

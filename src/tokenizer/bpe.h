@@ -48,8 +48,7 @@ class ByteBpe final : public Encoder {
   const bool ignore_merges_;
   std::array<TokenId, 256> byte_token_{};
   MergeTable merges_;
-  StringTable words_;        // bytes -> token, for the tokens a lookup may answer with
-  size_t longest_word_ = 0;  // bytes of the longest key of words_
+  StringTable words_;  // bytes -> token, for the tokens a lookup may answer with
 };
 
 struct CharacterBpeOptions {
@@ -94,7 +93,6 @@ class CharacterBpe final : public Encoder {
   const CharacterBpeOptions options_;
   MergeTable merges_;
   StringTable tokens_;              // spelling -> token, for the tokens that text can become
-  size_t longest_ = 0;              // bytes of the longest of them
   std::vector<bool> is_own_merge_;  // by token: merging its characters ends in it alone
   StretchCutter stretches_;
   bool spells_bytes_ = false;  // byte_token_ is complete

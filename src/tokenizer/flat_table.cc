@@ -39,6 +39,7 @@ uint64_t HashBytes(std::string_view bytes) {
 void StringTable::Reserve(size_t count) {
   slots_.assign(SlotsFor(count), Slot());
   mask_ = slots_.size() - 1;
+  longest_ = 0;
 }
 
 void PairTable::Reserve(size_t count) {

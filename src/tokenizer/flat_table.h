@@ -5,8 +5,9 @@
 // so that a file made to collide is refused rather than slow.
 #pragma once
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
-#include <span>
 #include <string_view>
 #include <vector>
 
@@ -37,6 +38,7 @@ class StringTable {
       Slot& s = slots_[slot];
       if (s.id == kNoToken) {
         s = {static_cast<uint32_t>(hash >> 32), id};
+        longest_ = std::max(longest_, key.size());
         return Inserted::kNew;
       }
       if (s.tag == static_cast<uint32_t>(hash >> 32) && key_of(s.id) == key)
@@ -47,6 +49,7 @@ class StringTable {
 
   template <typename KeyOf>
   TokenId Find(std::string_view key, const KeyOf& key_of) const {
+    if (key.size() > longest_) return kNoToken;
     const uint64_t hash = HashBytes(key);
     for (size_t slot = hash & mask_;; slot = (slot + 1) & mask_) {
       const Slot& s = slots_[slot];
@@ -62,6 +65,7 @@ class StringTable {
   };
   std::vector<Slot> slots_ = std::vector<Slot>(1);  // never full, so that Find ends
   size_t mask_ = 0;
+  size_t longest_ = 0;  // bytes of the longest key
 };
 
 // A 64-bit key to two 32-bit values.

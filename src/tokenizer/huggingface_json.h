@@ -14,7 +14,6 @@
 #include "base/status.h"
 #include "tokenizer/tokenizer_spec.h"
 
-// Values, without exceptions: an absent value, null and a value of another type all give nothing.
 namespace tutti::tokenizer::huggingface {
 
 // Errors: tokenizer_invalid for a file that violates the format, tokenizer_unsupported for a
@@ -22,6 +21,7 @@ namespace tutti::tokenizer::huggingface {
 Status Invalid(std::string_view message);
 Status Unsupported(std::string_view what, std::string_view value);
 
+// Values, without exceptions: an absent value, null and a value of another type all give nothing.
 const boost::json::value* Member(const boost::json::object& object, std::string_view key);
 const boost::json::object* ObjectAt(const boost::json::object& object, std::string_view key);
 const boost::json::array* ArrayAt(const boost::json::object& object, std::string_view key);
@@ -31,10 +31,6 @@ std::optional<bool> BoolAt(const boost::json::object& object, std::string_view k
 // A token id; nothing for what cannot be one.
 std::optional<size_t> IdOf(const boost::json::value* value);
 std::optional<double> NumberOf(const boost::json::value& value);
-
-}  // namespace tutti::tokenizer::huggingface
-
-namespace tutti::tokenizer {
 
 Result<std::vector<NormalizerStep>> NormalizerSteps(const boost::json::object& root);
 Result<std::vector<SplitStep>> SplitSteps(const boost::json::object& root);
@@ -51,4 +47,4 @@ bool HasBertSteps(const boost::json::object& root);
 // Whether the decoder drops one space at the beginning of a text.
 bool DecoderStripsSpace(const boost::json::object& root);
 
-}  // namespace tutti::tokenizer
+}  // namespace tutti::tokenizer::huggingface

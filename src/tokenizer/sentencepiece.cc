@@ -44,7 +44,6 @@ Status SentencePiece::IndexTokens() {
         type == TokenType::kNormal || type == TokenType::kUserDefined || type == TokenType::kUnused;
     if (!from_text || text.empty()) continue;
     if (tokens_.Insert(text, id, text_of) == Inserted::kTooManyProbes) return collision;
-    longest_ = std::max(longest_, text.size());
     if (!stretches_.Add(text)) return collision;
   }
   // With the tables complete, find the tokens that merging their own characters leads to.
@@ -63,7 +62,6 @@ Status SentencePiece::IndexTokens() {
 }
 
 TokenId SentencePiece::FindToken(std::string_view spelling) const {
-  if (spelling.size() > longest_) return kNoToken;
   return tokens_.Find(spelling, [this](TokenId id) { return vocabulary_.Text(id); });
 }
 

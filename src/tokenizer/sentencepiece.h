@@ -44,7 +44,6 @@ class SentencePiece final : public Encoder {
 
   const Vocabulary& vocabulary_;
   StringTable tokens_;              // spelling -> token, for the tokens that text can become
-  size_t longest_ = 0;              // bytes of the longest of them
   std::vector<bool> is_own_merge_;  // by token: merging its characters ends in it alone
   StretchCutter stretches_;
   std::array<TokenId, 256> byte_token_{};  // kNoToken where the model has none

@@ -447,12 +447,12 @@ class Simulation {
     engine_->RunOneStep();
     CheckInvariants();
     const DecoderInstance& decoder = engine_->decoder_for_test();
-    const AdmissionState& ledger = *decoder.ledger();
+    const AdmissionState& admission = *decoder.admission();
     if (!decoder.works().empty()) Fail("a request is left over");
     if (decoder.pool().active() != 0 || decoder.pool().promised() != 0) Fail("blocks leaked");
-    if (ledger.unfinished != 0 || ledger.places != 0 || ledger.aside != 0 ||
-        ledger.preparing != 0 || ledger.queued_bytes != 0 || ledger.queued_tokens != 0) {
-      Fail("the queue's ledger does not balance");
+    if (admission.unfinished != 0 || admission.places != 0 || admission.aside != 0 ||
+        admission.preparing != 0 || admission.queued_bytes != 0 || admission.queued_tokens != 0) {
+      Fail("the queue's admission state does not balance");
     }
     std::string why;
     if (!decoder.pool().index().Check(&why)) Fail("prefix index: " + why);

@@ -9,7 +9,6 @@
 #include <iterator>
 #include <string_view>
 #include <utility>
-#include <vector>
 
 #include "base/ascii.h"
 #include "server/access/key_file.h"

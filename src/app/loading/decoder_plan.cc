@@ -7,7 +7,6 @@
 #include <optional>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "app/config/encoder_options.h"
 #include "app/config/settings.h"

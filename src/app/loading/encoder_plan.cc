@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <optional>
 #include <utility>
-#include <vector>
 
 #include "app/config/encoder_options.h"
 #include "app/loading/model_plan.h"

@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <optional>
 
 #include "app/loading/model_plan.h"
 #include "app/process/memory.h"

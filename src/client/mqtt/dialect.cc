@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <boost/json/parse.hpp>
 #include <chrono>
-#include <limits>
 
 #include "base/quote.h"
 

@@ -8,7 +8,6 @@
 #include "base/random.h"
 #include "cluster/channel/mailbox_names.h"
 #include "cluster/channel/reliable_channel.h"
-#include "cluster/inference_codec.h"
 #include "cluster/relay.h"
 #include "cluster/worker_pool.h"
 

@@ -23,6 +23,63 @@ constexpr double kFirstTrials = 8;
 // to 0.33 for small models.
 constexpr double kRowOfPass = 0.2;
 
+// Sets `take` and returns the gain of the choice, 1 if no draft token is used. With `look`, chooses
+// the best drafts without the draft model, whether they pay or not.
+double ChooseBest(const DraftCost& cost, const PassCost& passes, int room,
+                  std::span<DraftOffer> offers, bool look) {
+  for (DraftOffer& offer : offers) offer.take = 0;
+  const auto sequences = static_cast<int>(offers.size());
+  const int each = std::min(kMaxDrafts, kMaxDraftRows / sequences - 1);
+  // Greedy: adds the most likely draft token of any sequence, and keeps the number of tokens with
+  // the best ratio of expected tokens to time.
+  std::array<int, kMaxDraftSequences> taken{}, best{};
+  double best_gain = look ? 0 : kWorthIt;
+  double tokens = sequences;
+  int modelled = 0, longest = 0;  // sequences for which the model is asked, and for how many tokens
+  for (int rows = sequences + 1; rows <= sequences + room; ++rows) {
+    int next = -1;
+    double chance = 0;
+    for (int i = 0; i < sequences; ++i) {
+      const DraftOffer& offer = offers[static_cast<size_t>(i)];
+      const int already = taken[static_cast<size_t>(i)];
+      if (already >= std::min(offer.available, each)) continue;
+      if (look && offer.source == DraftSource::kModel) continue;
+      const double its = offer.chance[static_cast<size_t>(already)];
+      if (its > chance) {
+        next = i;
+        chance = its;
+      }
+    }
+    if (next < 0) break;
+    const int now = ++taken[static_cast<size_t>(next)];
+    if (offers[static_cast<size_t>(next)].source == DraftSource::kModel) {
+      modelled += now == 1 ? 1 : 0;
+      longest = std::max(longest, now);
+    }
+    tokens += chance;
+    const double alone = tokens / sequences;
+    double ratio = cost.Ratio(sequences, rows);
+    if (longest > 0) {
+      const double without = cost.Without(sequences);
+      ratio += longest * passes.Pass(modelled, without) / without;
+    }
+    const double gain = alone / ratio;
+    if (gain <= best_gain || (look && alone < kWorthALook)) continue;
+    best_gain = gain;
+    best = taken;
+  }
+  bool any = false;
+  for (int i = 0; i < sequences; ++i) {
+    offers[static_cast<size_t>(i)].take = best[static_cast<size_t>(i)];
+    any |= best[static_cast<size_t>(i)] > 0;
+  }
+  return any ? best_gain : 1;
+}
+
+bool MayDraft(const DraftCost& cost, int sequences) {
+  return sequences >= 1 && sequences <= kMaxDraftSequences && cost.Without(sequences) > 0;
+}
+
 }  // namespace
 
 int AcceptanceStats::BucketOf(int agreed) {
@@ -117,89 +174,28 @@ double PassCost::Row(double step) const {
   return row_ns_ > 0 ? row_ns_ : kRowOfPass * expected_ * step;
 }
 
-namespace {
-
-// Sets `take` and returns the gain of the choice, 1 if no draft token is used. With `look`, chooses
-// the best drafts without the draft model, whether they pay or not.
-double ChooseBest(const DraftCost& cost, const PassCost& passes, int room,
-                  std::span<DraftOffer> wishes, bool look) {
-  for (DraftOffer& wish : wishes) wish.take = 0;
-  const auto sequences = static_cast<int>(wishes.size());
-  const int each = std::min(kMaxDrafts, kMaxDraftRows / sequences - 1);
-  // Greedy: adds the most likely draft token of any sequence, and keeps the number of tokens with
-  // the best ratio of expected tokens to time.
-  std::array<int, kMaxDraftSequences> taken{}, best{};
-  double best_gain = look ? 0 : kWorthIt;
-  double tokens = sequences;
-  int modelled = 0, longest = 0;  // sequences for which the model is asked, and for how many tokens
-  for (int rows = sequences + 1; rows <= sequences + room; ++rows) {
-    int next = -1;
-    double chance = 0;
-    for (int i = 0; i < sequences; ++i) {
-      const DraftOffer& wish = wishes[static_cast<size_t>(i)];
-      const int already = taken[static_cast<size_t>(i)];
-      if (already >= std::min(wish.available, each)) continue;
-      if (look && wish.source == DraftSource::kModel) continue;
-      const double its = wish.chance[static_cast<size_t>(already)];
-      if (its > chance) {
-        next = i;
-        chance = its;
-      }
-    }
-    if (next < 0) break;
-    const int now = ++taken[static_cast<size_t>(next)];
-    if (wishes[static_cast<size_t>(next)].source == DraftSource::kModel) {
-      modelled += now == 1 ? 1 : 0;
-      longest = std::max(longest, now);
-    }
-    tokens += chance;
-    const double alone = tokens / sequences;
-    double ratio = cost.Ratio(sequences, rows);
-    if (longest > 0) {
-      const double without = cost.Without(sequences);
-      ratio += longest * passes.Pass(modelled, without) / without;
-    }
-    const double gain = alone / ratio;
-    if (gain <= best_gain || (look && alone < kWorthALook)) continue;
-    best_gain = gain;
-    best = taken;
-  }
-  bool any = false;
-  for (int i = 0; i < sequences; ++i) {
-    wishes[static_cast<size_t>(i)].take = best[static_cast<size_t>(i)];
-    any |= best[static_cast<size_t>(i)] > 0;
-  }
-  return any ? best_gain : 1;
-}
-
-bool MayPropose(const DraftCost& cost, int sequences) {
-  return sequences >= 1 && sequences <= kMaxDraftSequences && cost.Without(sequences) > 0;
-}
-
-}  // namespace
-
 void ChooseDrafts(const DraftCost& cost, const PassCost& passes, int room,
-                  std::span<DraftOffer> wishes) {
-  for (DraftOffer& wish : wishes) wish.take = 0;
-  if (!MayPropose(cost, static_cast<int>(wishes.size())) || cost.DueWithout()) return;
+                  std::span<DraftOffer> offers) {
+  for (DraftOffer& offer : offers) offer.take = 0;
+  if (!MayDraft(cost, static_cast<int>(offers.size())) || cost.DueWithout()) return;
   if (cost.DueWith()) {
-    ChooseBest(cost, passes, room, wishes, /*look=*/true);
-    for (const DraftOffer& wish : wishes) {
-      if (wish.take > 0) return;
+    ChooseBest(cost, passes, room, offers, /*look=*/true);
+    for (const DraftOffer& offer : offers) {
+      if (offer.take > 0) return;
     }
   }
-  ChooseBest(cost, passes, room, wishes, /*look=*/false);
+  ChooseBest(cost, passes, room, offers, /*look=*/false);
 }
 
 double ModelGain(const DraftCost& cost, const PassCost& passes, int sequences,
                  const std::array<double, kMaxDrafts>& chance) {
-  if (!MayPropose(cost, sequences)) return 1;
-  std::array<DraftOffer, kMaxDraftSequences> wishes{};
-  const auto all = std::span(wishes).first(static_cast<size_t>(sequences));
-  for (DraftOffer& wish : all) {
-    wish.source = DraftSource::kModel;
-    wish.available = kMaxDrafts;
-    wish.chance = chance;
+  if (!MayDraft(cost, sequences)) return 1;
+  std::array<DraftOffer, kMaxDraftSequences> offers{};
+  const auto all = std::span(offers).first(static_cast<size_t>(sequences));
+  for (DraftOffer& offer : all) {
+    offer.source = DraftSource::kModel;
+    offer.available = kMaxDrafts;
+    offer.chance = chance;
   }
   return ChooseBest(cost, passes, kMaxDraftRows, all, /*look=*/false);
 }

@@ -92,11 +92,11 @@ struct DraftOffer {
   int take = 0;                                // set by ChooseDrafts
 };
 
-// Sets `take` of each sequence. `wishes`: all sequences of the step; with more than
+// Sets `take` of each sequence. `offers`: all sequences of the step; with more than
 // kMaxDraftSequences there are no draft tokens. At most `room` rows are added. Draft tokens of the
 // draft model cost passes, as many as its longest draft has tokens.
 void ChooseDrafts(const DraftCost& cost, const PassCost& passes, int room,
-                  std::span<DraftOffer> wishes);
+                  std::span<DraftOffer> offers);
 
 // Expected tokens per second, as a multiple of steps without draft tokens, if the draft model
 // drafted for all `sequences`; `chance` as in DraftOffer. >= 1.

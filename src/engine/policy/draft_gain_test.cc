@@ -11,12 +11,12 @@ namespace {
 
 using std::chrono::microseconds;
 
-DraftOffer Wish(int available, double chance_of_each) {
-  DraftOffer wish;
-  wish.available = available;
+DraftOffer OfferOf(int available, double chance_of_each) {
+  DraftOffer offer;
+  offer.available = available;
   double all = 1;
-  for (double& chance : wish.chance) chance = all *= chance_of_each;
-  return wish;
+  for (double& chance : offer.chance) chance = all *= chance_of_each;
+  return offer;
 }
 
 // A machine on which a row more costs `row` of a step.
@@ -28,62 +28,64 @@ DraftCost Learnt(int sequences, double row) {
   return cost;
 }
 
-int Taken(const DraftCost& cost, std::vector<DraftOffer> wishes, int room = 100) {
-  ChooseDrafts(cost, PassCost(), room, wishes);
-  return std::accumulate(wishes.begin(), wishes.end(), 0,
-                         [](int sum, const DraftOffer& wish) { return sum + wish.take; });
+int Taken(const DraftCost& cost, std::vector<DraftOffer> offers, int room = 100) {
+  ChooseDrafts(cost, PassCost(), room, offers);
+  return std::accumulate(offers.begin(), offers.end(), 0,
+                         [](int sum, const DraftOffer& offer) { return sum + offer.take; });
 }
 
 TEST(DraftGain, WhereRowsCostNothingAllThatIsLikelyIsProposed) {
-  EXPECT_EQ(Taken(Learnt(1, 0), {Wish(7, 0.9)}), 7);
-  EXPECT_EQ(Taken(Learnt(1, 0), {Wish(3, 0.9)}), 3);
-  EXPECT_EQ(Taken(Learnt(1, 0), {Wish(7, 0.9)}, /*room=*/2), 2);
-  EXPECT_EQ(Taken(Learnt(1, 0), {Wish(0, 0.9)}), 0);
+  EXPECT_EQ(Taken(Learnt(1, 0), {OfferOf(7, 0.9)}), 7);
+  EXPECT_EQ(Taken(Learnt(1, 0), {OfferOf(3, 0.9)}), 3);
+  EXPECT_EQ(Taken(Learnt(1, 0), {OfferOf(7, 0.9)}, /*room=*/2), 2);
+  EXPECT_EQ(Taken(Learnt(1, 0), {OfferOf(0, 0.9)}), 0);
 }
 
 TEST(DraftGain, WhereARowCostsAStepNothingIsProposedHoweverLikely) {
-  EXPECT_EQ(Taken(Learnt(1, 1), {Wish(7, 0.99)}), 0);
-  EXPECT_EQ(Taken(Learnt(4, 0.25), {Wish(7, 0.9), Wish(7, 0.9), Wish(7, 0.9), Wish(7, 0.9)}), 0);
+  EXPECT_EQ(Taken(Learnt(1, 1), {OfferOf(7, 0.99)}), 0);
+  EXPECT_EQ(
+      Taken(Learnt(4, 0.25), {OfferOf(7, 0.9), OfferOf(7, 0.9), OfferOf(7, 0.9), OfferOf(7, 0.9)}),
+      0);
 }
 
 TEST(DraftGain, HowManyFollowsFromChanceAndCost) {
   // A row costs a quarter of a step: it must come true more often than that.
   const DraftCost cost = Learnt(1, 0.25);
-  EXPECT_EQ(Taken(cost, {Wish(7, 0.2)}), 0);
-  const int likely = Taken(cost, {Wish(7, 0.8)}), likelier = Taken(cost, {Wish(7, 0.97)});
+  EXPECT_EQ(Taken(cost, {OfferOf(7, 0.2)}), 0);
+  const int likely = Taken(cost, {OfferOf(7, 0.8)}), likelier = Taken(cost, {OfferOf(7, 0.97)});
   EXPECT_GT(likely, 0);
   EXPECT_GT(likelier, likely);
 }
 
 TEST(DraftGain, NeverMoreThan16RowsAndNothingBeyond8Sequences) {
   for (int sequences = 1; sequences <= 12; ++sequences) {
-    const std::vector<DraftOffer> wishes(static_cast<size_t>(sequences), Wish(7, 0.99));
+    const std::vector<DraftOffer> offers(static_cast<size_t>(sequences), OfferOf(7, 0.99));
     const DraftCost cost = Learnt(std::min(sequences, kMaxDraftSequences), 0);
-    const int taken = Taken(cost, wishes);
+    const int taken = Taken(cost, offers);
     EXPECT_LE(sequences + taken, std::max(sequences, kMaxDraftRows));
     EXPECT_EQ(taken > 0, sequences <= 8) << sequences;
-    std::vector<DraftOffer> chosen = wishes;
+    std::vector<DraftOffer> chosen = offers;
     ChooseDrafts(cost, PassCost(), 100, chosen);
-    for (const DraftOffer& wish : chosen)
-      EXPECT_LE(sequences * (1 + wish.take), 16 + 15 * (taken == 0));
+    for (const DraftOffer& offer : chosen)
+      EXPECT_LE(sequences * (1 + offer.take), 16 + 15 * (taken == 0));
   }
 }
 
 TEST(DraftGain, TheLikeliestSequencesComeFirst) {
-  std::vector<DraftOffer> wishes = {Wish(7, 0.05), Wish(7, 0.95)};
-  ChooseDrafts(Learnt(2, 0.1), PassCost(), 100, wishes);
-  EXPECT_EQ(wishes[0].take, 0);
-  EXPECT_GT(wishes[1].take, 2);
+  std::vector<DraftOffer> offers = {OfferOf(7, 0.05), OfferOf(7, 0.95)};
+  ChooseDrafts(Learnt(2, 0.1), PassCost(), 100, offers);
+  EXPECT_EQ(offers[0].take, 0);
+  EXPECT_GT(offers[1].take, 2);
 }
 
 TEST(DraftGain, NoDraftsBeforeAPlainStepIsMeasuredAndAgainAtIntervals) {
   DraftCost cost;
-  EXPECT_EQ(Taken(cost, {Wish(7, 0.99)}), 0);
+  EXPECT_EQ(Taken(cost, {OfferOf(7, 0.99)}), 0);
   cost.Observe(1, 1, microseconds(10'000));
-  EXPECT_GT(Taken(cost, {Wish(7, 0.99)}), 0);
+  EXPECT_GT(Taken(cost, {OfferOf(7, 0.99)}), 0);
   int without = 0;
   for (int i = 0; i < 1000; ++i) {
-    const int taken = Taken(cost, {Wish(7, 0.99)});
+    const int taken = Taken(cost, {OfferOf(7, 0.99)});
     without += taken == 0 ? 1 : 0;
     cost.Observe(1, 1 + taken, microseconds(10'000));
   }
@@ -112,7 +114,7 @@ TEST(DraftGain, SwitchesItselfOffWhereItDoesNotPayAndOnAgainWhenItDoes) {
   const auto run = [&](int steps, double row) {
     int with = 0;
     for (int i = 0; i < steps; ++i) {
-      const int taken = Taken(cost, {Wish(7, 0.9)});
+      const int taken = Taken(cost, {OfferOf(7, 0.9)});
       with += taken > 0 ? 1 : 0;
       cost.Observe(1, 1 + taken, microseconds(static_cast<int>(10'000 * (1 + row * taken))));
     }

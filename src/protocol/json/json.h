@@ -8,7 +8,6 @@
 
 #include <boost/json/value.hpp>
 #include <cstdint>
-#include <memory>
 #include <string>
 #include <string_view>
 

@@ -1,6 +1,5 @@
 // Decoders (adapters.h).
 #include <algorithm>
-#include <chrono>
 #include <utility>
 
 #include "api/names.h"

@@ -1,7 +1,6 @@
 #include "protocol/openai/infill.h"
 
 #include <array>
-#include <optional>
 #include <string_view>
 #include <utility>
 

@@ -1,7 +1,6 @@
 // Pieces that several answers of the OpenAI dialect share. Internal to protocol. Pure.
 #pragma once
 
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>

@@ -2,7 +2,6 @@
 // api::GenerateRequest. Pure.
 #pragma once
 
-#include <optional>
 #include <string>
 #include <vector>
 

@@ -1,7 +1,6 @@
 #include "protocol/responses/events.h"
 
 #include <array>
-#include <utility>
 
 #include "base/check.h"
 #include "protocol/error.h"

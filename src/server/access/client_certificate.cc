@@ -13,7 +13,6 @@
 #include <fstream>
 #include <iterator>
 #include <memory>
-#include <utility>
 
 namespace tutti::access {
 namespace {

@@ -14,7 +14,6 @@
 #include <array>
 #include <cerrno>
 #include <cstddef>
-#include <cstring>
 #include <new>
 #include <optional>
 #include <system_error>

@@ -12,7 +12,6 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <string_view>
 
 #include "api/answer_cache.h"
 #include "api/token_stream.h"

@@ -5,7 +5,6 @@
 #include <inference/infer.pb.h>
 
 #include <memory>
-#include <optional>
 #include <string>
 
 #include "base/clock.h"

@@ -14,7 +14,7 @@
 #include "base/mutex.h"
 #include "protocol/cache_headers.h"
 #include "protocol/http1/compression.h"
-#include "protocol/openai/request.h"
+#include "protocol/schema/checked_object.h"
 #include "server/grpc/call.h"
 #include "server/grpc/router.h"
 #include "services/auth/authenticator.h"

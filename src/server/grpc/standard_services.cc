@@ -10,7 +10,6 @@
 #include <grpc/reflection/v1/reflection.pb.h>
 #include <inference/grpc_service.pb.h>
 
-#include <array>
 #include <chrono>
 #include <optional>
 #include <set>

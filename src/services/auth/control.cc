@@ -4,7 +4,6 @@
 #include <array>
 #include <initializer_list>
 #include <optional>
-#include <utility>
 
 #include "base/quote.h"
 #include "protocol/control.h"

@@ -1,7 +1,5 @@
 #include "services/batches/file_rows.h"
 
-#include <utility>
-
 namespace tutti::batches {
 namespace {
 

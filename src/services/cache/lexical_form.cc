@@ -1,7 +1,6 @@
 #include "services/cache/lexical_form.h"
 
 #include <algorithm>
-#include <cctype>
 #include <map>
 #include <set>
 #include <utility>

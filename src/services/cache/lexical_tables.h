@@ -2,7 +2,6 @@
 // up through sets that are made once.
 #pragma once
 
-#include <array>
 #include <string_view>
 #include <utility>
 

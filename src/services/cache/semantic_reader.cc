@@ -1,7 +1,6 @@
 #include "services/cache/semantic_reader.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <utility>
 
 #include "base/ascii.h"

@@ -5,8 +5,6 @@
 #include <chrono>
 #include <utility>
 
-#include "protocol/error.h"
-#include "protocol/json/json.h"
 #include "protocol/json/json_writer.h"
 #include "services/responses/request_json.h"
 #include "services/responses/responses.h"

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <bit>
+#include <list>
+#include <unordered_map>
 #include <utility>
 
 #include "base/check.h"

@@ -1,7 +1,6 @@
 #include "services/responses/request_json.h"
 
 #include <algorithm>
-#include <array>
 #include <memory>
 #include <utility>
 

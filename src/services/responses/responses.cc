@@ -1,6 +1,5 @@
 #include "services/responses/responses.h"
 
-#include "base/random.h"
 #include "services/responses/active.h"
 #include "services/responses/call_state.h"
 #include "services/responses/inference_guard.h"

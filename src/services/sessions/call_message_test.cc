@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include "services/responses/call_state.h"
 #include "services/sessions/message.h"
 
 namespace tutti::sessions {

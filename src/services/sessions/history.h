@@ -12,7 +12,6 @@
 // and those listed.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "api/names.h"
+#include "services/responses/call_state.h"
 #include "services/responses/request_json.h"
 #include "services/responses/response_rows.h"
 

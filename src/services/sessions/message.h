@@ -15,7 +15,6 @@
 #include "base/status.h"
 #include "protocol/responses/request.h"
 #include "protocol/responses/state.h"
-#include "services/responses/call_state.h"
 #include "services/responses/response.h"
 #include "services/sessions/history.h"
 #include "services/sessions/turn_prompt.h"

@@ -6,7 +6,6 @@
 // special-purpose registries for IPv4 and IPv6 (RFC 6890), RFC 6052 (NAT64), RFC 3056 (6to4).
 #pragma once
 
-#include <array>
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>

@@ -2,10 +2,8 @@
 // but the members of dicts, items of lists, characters of strings, attributes of namespaces and
 // loops, and the methods of methods.cc.
 #include <algorithm>
-#include <limits>
 
 #include "tokenizer/jinja/builtins.h"
-#include "tokenizer/jinja/format.h"
 #include "tokenizer/jinja/operations.h"
 #include "tokenizer/jinja/unicode.h"
 

@@ -4,8 +4,8 @@
 #include <optional>
 
 #include "base/ascii.h"
+#include "base/utf8.h"
 #include "tokenizer/jinja/builtins.h"
-#include "tokenizer/jinja/unicode.h"
 
 namespace tutti::tokenizer::jinja {
 namespace {

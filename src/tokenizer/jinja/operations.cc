@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "tokenizer/jinja/format.h"
 #include "tokenizer/jinja/string_ops.h"

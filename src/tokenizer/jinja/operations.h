@@ -2,8 +2,6 @@
 // All may fail through the Runtime and then return undefined, false or an empty list.
 #pragma once
 
-#include <string_view>
-
 #include "tokenizer/jinja/ast.h"
 #include "tokenizer/jinja/runtime.h"
 #include "tokenizer/jinja/value.h"

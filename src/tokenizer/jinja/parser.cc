@@ -1,5 +1,4 @@
 #include <initializer_list>
-#include <optional>
 
 #include "tokenizer/jinja/engine.h"
 #include "tokenizer/jinja/expression_parser.h"

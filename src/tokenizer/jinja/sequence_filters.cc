@@ -2,13 +2,11 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <map>
 
 #include "tokenizer/jinja/builtins.h"
 #include "tokenizer/jinja/format.h"
 #include "tokenizer/jinja/operations.h"
 #include "tokenizer/jinja/string_ops.h"
-#include "tokenizer/jinja/unicode.h"
 
 namespace tutti::tokenizer::jinja {
 namespace {

@@ -4,8 +4,6 @@
 #include <unicode/ucasemap.h>
 #include <unicode/uchar.h>
 
-#include <algorithm>
-
 namespace tutti::tokenizer::jinja {
 namespace {
 

@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <bit>
-#include <string>
 #include <unordered_map>
 #include <utility>
 

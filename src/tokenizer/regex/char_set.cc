@@ -4,8 +4,6 @@
 #include <unicode/uscript.h>
 #include <unicode/usetiter.h>
 
-#include <array>
-#include <span>
 #include <string>
 
 namespace tutti::tokenizer::regex {

@@ -3,29 +3,15 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/ascii.h"
 #include "base/quote.h"
-#include "base/utf8.h"
 #include "tokenizer/regex/syntax.h"
 
 namespace tutti::tokenizer::regex {
 
 bool PatternReader::Take(char c) {
-  if (at_end() || text_[position_] != c) return false;
-  ++position_;
+  if (at_end() || text_[at_] != c) return false;
+  ++at_;
   return true;
-}
-
-bool PatternReader::TakeAll(std::string_view expected) {
-  if (!rest().starts_with(expected)) return false;
-  position_ += expected.size();
-  return true;
-}
-
-char32_t PatternReader::TakeCodePoint() {
-  const CodePoint c = DecodeAt(text_, position_);
-  position_ += c.length;
-  return c.code_point;
 }
 
 std::optional<uint32_t> PatternReader::TakeNumber() {
@@ -38,19 +24,6 @@ std::optional<uint32_t> PatternReader::TakeNumber() {
   return number;
 }
 
-std::optional<char32_t> PatternReader::TakeHex(size_t min_digits, size_t max_digits) {
-  char32_t value = 0;
-  size_t digits = 0;
-  for (; digits < max_digits; ++digits) {
-    const int digit = HexDigit(Peek());
-    if (digit < 0) break;
-    value = value * 16 + static_cast<char32_t>(digit);
-    Skip(1);
-  }
-  if (digits < min_digits) return std::nullopt;
-  return value;
-}
-
 Status PatternReader::Refuse(std::string_view what, size_t begin, size_t length) const {
   return InvalidArgument("tokenizer_regex", "split expression has " + std::string(what) + ": " +
                                                 Quote(text_.substr(begin, length), 32) + " at " +
@@ -60,7 +33,7 @@ Status PatternReader::Refuse(std::string_view what, size_t begin, size_t length)
 Status PatternReader::TooDeep() const {
   return InvalidArgument("tokenizer_limit", "split expression nests deeper than " +
                                                 std::to_string(kMaxNesting) + " at " +
-                                                std::to_string(position_));
+                                                std::to_string(at_));
 }
 
 // One item of a bracket class: a character, which may begin or end a range, or a set.

@@ -4,7 +4,6 @@
 #include <boost/asio/post.hpp>
 #include <chrono>
 #include <exception>
-#include <iterator>
 #include <new>
 
 #include "base/memory_reserve.h"

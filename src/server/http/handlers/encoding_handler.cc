@@ -9,7 +9,6 @@
 #include <chrono>
 #include <memory>
 #include <numeric>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>

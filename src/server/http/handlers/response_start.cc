@@ -4,6 +4,7 @@
 
 #include "api/models.h"
 #include "protocol/responses/conversations.h"
+#include "services/responses/call_state.h"
 #include "services/sessions/message.h"
 
 namespace tutti::http {

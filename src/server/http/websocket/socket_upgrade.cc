@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "base/ascii.h"
 #include "protocol/json/base64.h"

@@ -7,6 +7,7 @@
 
 #include "protocol/json/json.h"
 #include "protocol/responses/events.h"
+#include "services/responses/call_state.h"
 #include "services/sessions/message.h"
 
 namespace tutti::mqtt::chat {

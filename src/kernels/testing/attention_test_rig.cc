@@ -1,5 +1,5 @@
-// Implementation of attention_test_rig.h (a _test.cc file, so that it is linked into the test
-// program only).
+#include "kernels/testing/attention_test_rig.h"
+
 #include <algorithm>
 #include <atomic>
 #include <cmath>
@@ -8,7 +8,6 @@
 #include <thread>
 
 #include "base/check.h"
-#include "kernels/attention_test_rig.h"
 #include "kernels/rows_rope.h"
 
 namespace tutti::kernels::testing {
