@@ -27,6 +27,8 @@ std::string CpuName() {
 // Operations a second of the attention products: 16-bit multiply-adds run at half the int8 rate
 // where the kernels use them, float ones elsewhere.
 double AttentionRate(const kernels::MachineLimits& limits) {
+  // The int8 rate is that of tiles, and attention uses vectors: twice as many as of floats.
+  if (limits.isa == kernels::Isa::kAmx) return 2 * limits.float32_ops_per_s;
   const bool int16 =
       limits.isa == kernels::Isa::kAvx512Vnni || limits.isa == kernels::Isa::kAvx512Bf16;
   const double wide = int16 ? limits.int8_ops_per_s / 2 : 0;

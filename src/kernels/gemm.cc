@@ -66,7 +66,8 @@ size_t QuantizedRowsBytes(int32_t rows, int32_t cols) {
   return std::max(in_int8, blocks * kQuantBlock * sizeof(uint16_t));
 }
 
-QuantizedRows MakeQuantizedRows(std::byte* memory, int32_t rows, int32_t cols, ScalePer scale) {
+QuantizedRows MakeQuantizedRows(std::byte* memory, int32_t rows, int32_t cols, ScalePer scale,
+                                int32_t tile_rows) {
   CHECK_EQ(cols % kQuantBlock, 0);
   CHECK_EQ(reinterpret_cast<uintptr_t>(memory) % 64, 0u);
   const size_t blocks = static_cast<size_t>(rows) * static_cast<size_t>(cols / kQuantBlock);
@@ -77,6 +78,7 @@ QuantizedRows MakeQuantizedRows(std::byte* memory, int32_t rows, int32_t cols, S
   out.rows = rows;
   out.cols = cols;
   out.scale = scale;
+  out.tile_rows = tile_rows;
   if (scale == ScalePer::kNone) return out;
   memory += RoundUp(blocks * kQuantBlock, 64);
   out.d = reinterpret_cast<float*>(memory);
@@ -91,10 +93,10 @@ QuantizedRows MakeQuantizedRows(std::byte* memory, int32_t rows, int32_t cols, S
   return out;
 }
 
-int32_t TileCount(int32_t rows) { return (rows + kMaxTile - 1) / kMaxTile; }
+int32_t TileCount(int32_t rows, int32_t most) { return (rows + most - 1) / most; }
 
-int32_t TileBegin(int32_t rows, int32_t tile) {
-  const int32_t count = TileCount(rows);
+int32_t TileBegin(int32_t rows, int32_t tile, int32_t most) {
+  const int32_t count = TileCount(rows, most);
   const int32_t small = rows / count;
   const int32_t larger = rows % count;  // number of tiles that have one row more
   return tile * small + std::min(tile, larger);
@@ -121,7 +123,7 @@ ScratchSizes SizesFor(int32_t rows, int32_t cols) {
   // Whichever form is larger: u8 lines of many blocks, or floats of few.
   const size_t int8_blocks = static_cast<size_t>(std::min(blocks, kChunkBlocksInt8));
   const size_t float_blocks = static_cast<size_t>(std::min(blocks, kChunkBlocksFloat));
-  return {kMaxTile * kPanelRows * sizeof(float),
+  return {kUnitTile * kPanelRows * sizeof(float),
           static_cast<size_t>(rows) * kPanelRows * sizeof(float),
           std::max(int8_blocks * 1024, float_blocks * 4096),
           int8_blocks * 2 * kPanelRows * sizeof(float)};

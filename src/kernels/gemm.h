@@ -46,6 +46,7 @@ namespace tutti::kernels {
 inline constexpr int kPanelRows = 32;   // weight rows per panel; N is padded to it
 inline constexpr int kQuantBlock = 32;  // activations and weights per scale
 inline constexpr int kMaxTile = 8;      // activation rows of one register tile
+inline constexpr int kUnitTile = 16;    // of one tile of a tile unit (AMX)
 inline constexpr int kMaxOutliers = 2;  // columns of activations that stay floats
 
 // The rows of a packed matrix: weight rows padded to whole panels.
@@ -103,7 +104,7 @@ size_t PanelBytes(const PackedMatrix& matrix);
 int32_t PanelCount(const PackedMatrix& matrix);
 
 // M rows quantised to int8 per 32, in the order register tiles read them. The M rows are cut into
-// equal tiles of at most kMaxTile rows (TileCount, TileBegin); a tile that starts at row r0 with t
+// equal tiles of at most tile_rows rows (TileCount, TileBegin); a tile that starts at row r0 with t
 // rows keeps block b of its row r at index i = r0 * (cols/32) + b * t + (r - r0): q[32*i ..], d[i],
 // s[i], minus*[i]. With ScalePer::kRow, d and minus128 have one element per row, at the row's
 // index, and s and the other starts are null. With ScalePer::kNone, q holds bfloat16, two bytes a
@@ -113,12 +114,13 @@ struct QuantizedRows {
   int8_t* q = nullptr;  // round to nearest even of x * (127 / max|x|)
   float* d = nullptr;   // max|x| / 127; NaN if the block holds a NaN, so that it reaches the output
   float* s = nullptr;   // d * sum(q), for formats with a minimum
-  int32_t* minus8 = nullptr;    // -8 * sum(q): what integer sums of Q4_0 start from
-  int32_t* minus16 = nullptr;   // -16 * sum(q): Q5_0
-  int32_t* minus128 = nullptr;  // -128 * sum(q): Q8_0
-  int32_t* minus32 = nullptr;   // -32 * sum(q) of each half of the block, at 2*i and 2*i + 1: Q6
-  int32_t rows = 0;             // M; the tiling follows from it
-  int32_t cols = 0;             // K, a multiple of kQuantBlock
+  int32_t* minus8 = nullptr;     // -8 * sum(q): what integer sums of Q4_0 start from
+  int32_t* minus16 = nullptr;    // -16 * sum(q): Q5_0
+  int32_t* minus128 = nullptr;   // -128 * sum(q): Q8_0
+  int32_t* minus32 = nullptr;    // -32 * sum(q) of each half of the block, at 2*i and 2*i + 1: Q6
+  int32_t rows = 0;              // M; the tiling follows from it
+  int32_t cols = 0;              // K, a multiple of kQuantBlock
+  int32_t tile_rows = kMaxTile;  // kMaxTile, or what the table that will read them says
   ScalePer scale = ScalePer::kBlock;
   // Outlier columns, whose values are far greater than the others and would make the scales of
   // their blocks coarse. quantize() stores their values as floats and puts zero into the blocks.
@@ -130,12 +132,12 @@ struct QuantizedRows {
 };
 size_t QuantizedRowsBytes(int32_t rows, int32_t cols);
 QuantizedRows MakeQuantizedRows(std::byte* memory, int32_t rows, int32_t cols,
-                                ScalePer scale = ScalePer::kBlock);
+                                ScalePer scale = ScalePer::kBlock, int32_t tile_rows = kMaxTile);
 
-// The tiling of M rows: equal tiles, the larger ones first. TileBegin(rows, TileCount(rows)) ==
-// rows.
-int32_t TileCount(int32_t rows);
-int32_t TileBegin(int32_t rows, int32_t tile);
+// The tiling of M rows: equal tiles of at most `most` rows, the larger ones first.
+// TileBegin(rows, TileCount(rows)) == rows.
+int32_t TileCount(int32_t rows, int32_t most = kMaxTile);
+int32_t TileBegin(int32_t rows, int32_t tile, int32_t most = kMaxTile);
 
 // quantize(): rows of floats to QuantizedRows, with an RMSNorm before it if `norm_weight` is set.
 // Row i of `out` comes from row (gather ? gather[i] : i) of x.
@@ -247,7 +249,7 @@ size_t GemmScratchBytes(int32_t max_rows, int32_t max_cols);
 inline constexpr int kChunkBlocksInt8 = 256;
 inline constexpr int kChunkBlocksFloat = 64;
 struct GemmScratch {
-  float* tile;     // [kMaxTile][32]: a register tile on its way to the epilogue
+  float* tile;     // [kUnitTile][32]: a register tile on its way to the epilogue
   float* rows;     // [M][32]: sums between chunks of K
   float* gated;    // [M][32]: two gated panels, to be quantised together
   uint8_t* panel;  // unpacked chunk: [block][8][32 rows][4] u8, or float [k][32]
@@ -269,6 +271,9 @@ struct GemmKernels {
   const char* name;  // which files wrote it: "scalar", "avx2", "avxvnni", "avx512vnni", ...
   bool bf16_pairs;   // whether gemm() takes WeightFormat::kBf16Pairs
 
+  // QuantizedRows::tile_rows that gemm() multiplies fastest; it takes kMaxTile too.
+  int32_t (*tile_rows)(int32_t rows, ScalePer scale);
+
   // Quantises rows [row_begin, row_end) of args.out. Ranges of different workers write disjoint
   // bytes. RMSNorm: ((x * (1 / sqrt(mean(x^2) + eps))) * weight), squares summed by FMA in 16 lanes
   // (lane = index mod 16), lanes added in halves (8, 4, 2, 1).
@@ -284,6 +289,7 @@ const GemmKernels& Avx2GemmKernels();
 const GemmKernels& AvxVnniGemmKernels();
 const GemmKernels& Avx512VnniGemmKernels();
 const GemmKernels& Avx512Bf16GemmKernels();
+const GemmKernels& AmxGemmKernels();
 const GemmKernels& NeonDotGemmKernels();
 const GemmKernels& I8mmGemmKernels();
 

@@ -46,7 +46,8 @@ float Rounded(float x) { return tensor::BFloatToFloat(tensor::FloatToBFloat(x));
 TEST(GemmBf16Pairs, IsThereForTheOracleAndWhereTheProcessorHasIt) {
   EXPECT_TRUE(ScalarGemmKernels().bf16_pairs);
   for (const Isa isa : DetectIsas()) {
-    EXPECT_EQ(KernelsFor(isa).gemm.bf16_pairs, isa == Isa::kScalar || isa == Isa::kAvx512Bf16)
+    EXPECT_EQ(KernelsFor(isa).gemm.bf16_pairs,
+              isa == Isa::kScalar || isa == Isa::kAvx512Bf16 || isa == Isa::kAmx)
         << IsaName(isa);
   }
 }

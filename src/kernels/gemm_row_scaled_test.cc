@@ -54,9 +54,9 @@ struct GivenTensor : FileTensor {
 // q of activation row `row`, which lies in tiles.
 std::vector<int> QuantsOf(const QuantizedRows& rows, int32_t row) {
   int32_t tile = 0;
-  while (TileBegin(rows.rows, tile + 1) <= row) ++tile;
-  const int32_t begin = TileBegin(rows.rows, tile);
-  const int32_t size = TileBegin(rows.rows, tile + 1) - begin;
+  while (TileBegin(rows.rows, tile + 1, rows.tile_rows) <= row) ++tile;
+  const int32_t begin = TileBegin(rows.rows, tile, rows.tile_rows);
+  const int32_t size = TileBegin(rows.rows, tile + 1, rows.tile_rows) - begin;
   const int32_t blocks = rows.cols / kQuantBlock;
   std::vector<int> out;
   for (int32_t k = 0; k < rows.cols; ++k) {

@@ -2,6 +2,8 @@
 
 #if defined(__x86_64__)
 #include <cpuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 #elif defined(__aarch64__)
 #include <asm/hwcap.h>
 #include <sys/auxv.h>
@@ -15,13 +17,10 @@ namespace {
 constexpr struct {
   Isa isa;
   std::string_view name;
-} kNames[] = {{Isa::kScalar, "scalar"},
-              {Isa::kAvx2, "avx2"},
-              {Isa::kAvxVnni, "avxvnni"},
-              {Isa::kAvx512Vnni, "avx512vnni"},
-              {Isa::kAvx512Bf16, "avx512bf16"},
-              {Isa::kNeonDot, "neondot"},
-              {Isa::kI8mm, "i8mm"}};
+} kNames[] = {{Isa::kScalar, "scalar"},         {Isa::kAvx2, "avx2"},
+              {Isa::kAvxVnni, "avxvnni"},       {Isa::kAvx512Vnni, "avx512vnni"},
+              {Isa::kAvx512Bf16, "avx512bf16"}, {Isa::kAmx, "amx"},
+              {Isa::kNeonDot, "neondot"},       {Isa::kI8mm, "i8mm"}};
 
 #if defined(__x86_64__)
 
@@ -39,9 +38,11 @@ struct Features {
   bool avx_vnni = false;
   bool avx512_vnni = false;
   bool avx512_bf16 = false;
+  bool amx = false;
 };
 
-// Source: Intel SDM volume 2, CPUID leaves 1 and 7; XCR0 bits 1-2 (xmm, ymm) and 5-7 (masks, zmm).
+// Source: Intel SDM volume 2, CPUID leaves 1 and 7; XCR0 bits 1-2 (xmm, ymm), 5-7 (masks, zmm) and
+// 17-18 (tiles).
 Features DetectFeatures() {
   Features out;
   uint32_t eax, ebx, ecx, edx;
@@ -55,13 +56,24 @@ Features DetectFeatures() {
   out.avx512_vnni = out.avx2 && zmm && (ebx & bit_AVX512F) != 0 && (ebx & bit_AVX512BW) != 0 &&
                     (ebx & bit_AVX512DQ) != 0 && (ebx & bit_AVX512VL) != 0 &&
                     (ecx & bit_AVX512VNNI) != 0;
+  constexpr uint32_t kAmxBits = 1u << 24 | 1u << 25;  // leaf 7.0, edx: tiles, int8
+  const bool amx = (edx & kAmxBits) == kAmxBits && (state & 0x60000) == 0x60000;
   const bool has_leaf_7_1 = eax >= 1;
   constexpr uint32_t kAvxVnniBit = 1u << 4;  // leaf 7.1, eax
   constexpr uint32_t kAvx512Bf16Bit = 1u << 5;
   if (!has_leaf_7_1 || !__get_cpuid_count(7, 1, &eax, &ebx, &ecx, &edx)) return out;
   out.avx_vnni = out.avx2 && (eax & kAvxVnniBit) != 0;
   out.avx512_bf16 = out.avx512_vnni && (eax & kAvx512Bf16Bit) != 0;
+  out.amx = out.avx512_bf16 && amx;
   return out;
+}
+
+// Whether threads of this process may use tiles from here on: 8 KiB of state, which Linux saves for
+// those that asked. Source: Linux, Documentation/arch/x86/xstate.rst.
+bool RequestTiles() {
+  constexpr long kRequestPermission = 0x1023;  // ARCH_REQ_XCOMP_PERM
+  constexpr long kTileData = 18;
+  return syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
 }
 
 void AddIsas(std::vector<Isa>& out) {
@@ -70,6 +82,7 @@ void AddIsas(std::vector<Isa>& out) {
   if (features.avx_vnni) out.push_back(Isa::kAvxVnni);
   if (features.avx512_vnni) out.push_back(Isa::kAvx512Vnni);
   if (features.avx512_bf16) out.push_back(Isa::kAvx512Bf16);
+  if (features.amx && RequestTiles()) out.push_back(Isa::kAmx);
 }
 
 bool IsAmd() {

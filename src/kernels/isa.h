@@ -15,15 +15,17 @@ enum class Isa {
   kAvxVnni,     // the above and AVX-VNNI (256-bit, VEX): desktop parts without AVX-512
   kAvx512Vnni,  // AVX-512 F, BW, DQ, VL, VNNI
   kAvx512Bf16,  // the above and AVX512_BF16
+  kAmx,         // the above and AMX with int8
   kNeonDot,     // 64-bit Arm: NEON with int8 dot products (Armv8.2)
   kI8mm,        // the above and int8 matrix products (Armv8.6)
 };
-// "scalar", "avx2", "avxvnni", "avx512vnni", "avx512bf16", "neondot", "i8mm".
+// "scalar", "avx2", "avxvnni", "avx512vnni", "avx512bf16", "amx", "neondot", "i8mm".
 std::string_view IsaName(Isa isa);
 std::optional<Isa> IsaFromName(std::string_view name);  // exact; the inverse of IsaName
 
 // The instruction sets that this machine and its operating system can run, ascending; kScalar is
-// always first.
+// always first. Asks Linux for the tiles' state for this process, as it must be before the first
+// use.
 std::vector<Isa> DetectIsas();
 
 // Whether the processor is AMD's (measured: Zen 4) rather than Intel's (measured: Cascade Lake) or

@@ -4,7 +4,7 @@
 usage: isa_symbols_test.py OBJECT... (objects elsewhere than in cpu/<isa>/ are ignored; all are of one architecture)
 
 1. No weak symbol: the linker merges weak functions by name, so one compiled for AVX-512 could become everybody's.
-2. Each folder uses only its own instructions: no zmm or mask register below avx512vnni, no ymm in scalar, and the
+2. Each folder uses only its own instructions: tiles in amx, no zmm or mask register below avx512vnni, no ymm in scalar, and the
    AVX-VNNI objects hold vpdpbusd in its VEX form only (no machine here can run those; this is their check).
    Of Arm's: no dot product in scalar, no matrix product in neon, and each where it belongs.
 3. The int8 tiles of AVX-512 keep their accumulators in registers: 16 vpdpbusd per activation row, and no zmm goes to
@@ -18,7 +18,7 @@ import sys
 
 
 MOST_ROWS = 8  # of activations, in a tile
-X86 = ("scalar", "avx2", "avxvnni", "avx512vnni")
+X86 = ("scalar", "avx2", "avxvnni", "avx512vnni", "amx")
 ARM = ("scalar", "neon", "i8mm")
 
 
@@ -32,7 +32,7 @@ def run(*command):
 
 
 def folder_of(path):
-    match = re.search(r"/cpu/(scalar|avx2|avxvnni|avx512vnni|neon|i8mm)/", path)
+    match = re.search(r"/cpu/(scalar|avx2|avxvnni|avx512vnni|amx|neon|i8mm)/", path)
     return match.group(1) if match else None
 
 
@@ -70,7 +70,9 @@ def check_tiles(path, listing, faults):
 
 
 def check_x86(path, folder, listing, faults):
-    if folder != "avx512vnni" and re.search(r"%zmm|\{%k[1-7]\}|%[xy]mm(1[6-9]|2\d|3[01])\b", listing):
+    if ("%tmm" in listing) != (folder == "amx"):
+        faults.append(f"{path}: tiles {'missing' if folder == 'amx' else 'in ' + folder}")
+    if folder not in ("avx512vnni", "amx") and re.search(r"%zmm|\{%k[1-7]\}|%[xy]mm(1[6-9]|2\d|3[01])\b", listing):
         faults.append(f"{path}: AVX-512 registers in {folder}")
     if folder == "scalar" and "%ymm" in listing:
         faults.append(f"{path}: ymm registers in scalar")

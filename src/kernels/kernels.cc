@@ -45,6 +45,9 @@ const KernelTable& KernelsFor(Isa isa) {
     case Isa::kAvx512Bf16:
       return TableOf<Avx512Bf16GemmKernels, Avx512VnniAttentionKernels, Avx512VnniRowKernels,
                      Avx512VnniSpanAttentionKernels>(isa);
+    case Isa::kAmx:
+      return TableOf<AmxGemmKernels, Avx512VnniAttentionKernels, Avx512VnniRowKernels,
+                     Avx512VnniSpanAttentionKernels>(isa);
 #elif defined(__aarch64__)
     case Isa::kNeonDot:
       return TableOf<NeonDotGemmKernels, NeonAttentionKernels, NeonRowKernels,

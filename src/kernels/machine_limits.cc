@@ -30,6 +30,8 @@ PeakKernels PeaksFor(Isa isa) {
       return Avx512VnniPeakKernels();
     case Isa::kAvx512Bf16:
       return {Avx512VnniPeakKernels().int8, Avx512VnniPeakKernels().float32, Avx512Bf16Peak};
+    case Isa::kAmx:
+      return {AmxInt8Peak, Avx512VnniPeakKernels().float32, Avx512Bf16Peak};
 #elif defined(__aarch64__)
     case Isa::kNeonDot:
       return NeonDotPeakKernels();

@@ -387,8 +387,9 @@ Decoder::Activations Decoder::Prepare(const Source& source, const Projection& co
   out.pending = own;
   out.source = source;
   if (consumer.reads_quantized()) {
-    out.quantized = kernels::MakeQuantizedRows(memory.quantized, source.rows, source.cols,
-                                               consumer.activation_scale());
+    const kernels::ScalePer scale = consumer.activation_scale();
+    out.quantized = kernels::MakeQuantizedRows(memory.quantized, source.rows, source.cols, scale,
+                                               kernels_.gemm.tile_rows(source.rows, scale));
     consumer.KeepOutliers(&out.quantized);
   }
   const bool as_they_are = source.gather == nullptr && source.norm_weight == nullptr;
@@ -501,9 +502,11 @@ Decoder::Activations Decoder::GateUp(const Projection& gate_up, const Projection
   const int width = weights_->config().feed_forward;
   Activations gated;
   gated.rows = in.rows;
-  if (down.reads_quantized())
-    gated.quantized =
-        kernels::MakeQuantizedRows(shared_ffn_.quantized, in.rows, width, down.activation_scale());
+  if (down.reads_quantized()) {
+    const kernels::ScalePer scale = down.activation_scale();
+    gated.quantized = kernels::MakeQuantizedRows(shared_ffn_.quantized, in.rows, width, scale,
+                                                 kernels_.gemm.tile_rows(in.rows, scale));
+  }
   if (down.reads_floats()) {
     gated.floats = shared_ffn_.floats;
     gated.stride = static_cast<size_t>(width);

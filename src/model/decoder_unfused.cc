@@ -31,8 +31,10 @@ Decoder::Activations Decoder::PrepareUnfused(const float* x, int rows, int cols,
   if (consumer.reads_quantized()) {
     // The wider of the two memories holds any of the model's activations.
     const bool wide = cols == weights_->config().feed_forward;
-    out.quantized = kernels::MakeQuantizedRows(wide ? shared_ffn_.quantized : shared_.quantized,
-                                               rows, cols, consumer.activation_scale());
+    const kernels::ScalePer scale = consumer.activation_scale();
+    out.quantized =
+        kernels::MakeQuantizedRows(wide ? shared_ffn_.quantized : shared_.quantized, rows, cols,
+                                   scale, kernels_.gemm.tile_rows(rows, scale));
     consumer.KeepOutliers(&out.quantized);
   }
   out.floats = x;

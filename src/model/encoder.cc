@@ -196,8 +196,9 @@ void Encoder::Apply(const Linear& linear, const float* x, float* staging, int ro
   args.out = out;
   args.out_stride = static_cast<size_t>(linear.weight.rows) / (kernels::IsGated(epilogue) ? 2 : 1);
   if (kernels::IsQuantized(linear.weight.format)) {
-    args.x = kernels::MakeQuantizedRows(quantized_, rows, linear.weight.cols,
-                                        kernels::ActivationScale(linear.weight.format));
+    const kernels::ScalePer scale = kernels::ActivationScale(linear.weight.format);
+    args.x = kernels::MakeQuantizedRows(quantized_, rows, linear.weight.cols, scale,
+                                        kernels_.gemm.tile_rows(rows, scale));
     Quantize(linear, x, staging, args.x, team);
   } else {
     args.x_f32 = x;

@@ -25,7 +25,7 @@ constexpr std::array kOptions = std::to_array<OptionSpec>({
      1024},
     {"isa", kChoice, kModel, "",
      "instruction set of the kernels; avx512 means avx512vnni (default: the best this machine has)",
-     0, 0, "scalar|avx2|avxvnni|avx512vnni|avx512bf16|avx512|neondot|i8mm"},
+     0, 0, "scalar|avx2|avxvnni|avx512vnni|avx512bf16|amx|avx512|neondot|i8mm"},
     {"max-num-seqs", kInt, kModel, "8", "sequences that run together in a step", 1, 1024, "",
      "engine.max_num_seqs|engine.lanes", false, "lanes|parallel"},
     {"context", kInt, kModel, "",

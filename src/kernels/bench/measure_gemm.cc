@@ -101,8 +101,9 @@ Result<Operands> MakeOperands(const GemmKernels& kernels, const PackedMatrix& we
   op.args.out_stride = static_cast<size_t>(weight.rows);
   if (IsQuantized(weight.format)) {
     ASSIGN_OR_RETURN(op.quantized, AlignedBuffer::Allocate(QuantizedRowsBytes(rows, weight.cols)));
-    op.args.x =
-        MakeQuantizedRows(op.quantized.data(), rows, weight.cols, ActivationScale(weight.format));
+    const ScalePer scale = ActivationScale(weight.format);
+    op.args.x = MakeQuantizedRows(op.quantized.data(), rows, weight.cols, scale,
+                                  kernels.tile_rows(rows, scale));
     QuantizeArgs quantize;
     quantize.x = op.x.data();
     quantize.x_stride = op.args.x_stride;

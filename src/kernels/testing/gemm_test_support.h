@@ -21,6 +21,9 @@ namespace tutti::kernels {
 // The AVX-VNNI text with EVEX encodings: cpu/avxvnni/gemm_avxvnni_evex_test.cc.
 const GemmKernels& AvxVnniEvexGemmKernelsForTest();
 
+// The tiles of AMX over a tile unit in plain C++: gemm_amx_emulated_test.cc.
+const GemmKernels& AmxEmulatedGemmKernelsForTest();
+
 namespace testing {
 
 inline std::vector<float> RandomFloats(size_t n, uint64_t seed, float amplitude = 1.0f) {
@@ -60,9 +63,10 @@ struct QuantizedBuffer {
   AlignedBuffer memory;
   QuantizedRows rows;
 
-  QuantizedBuffer(int32_t m, int32_t k, ScalePer scale = ScalePer::kBlock)
+  QuantizedBuffer(int32_t m, int32_t k, ScalePer scale = ScalePer::kBlock,
+                  int32_t tile_rows = kMaxTile)
       : memory(AlignedBuffer::Allocate(QuantizedRowsBytes(m, k)).value()),
-        rows(MakeQuantizedRows(memory.data(), m, k, scale)) {}
+        rows(MakeQuantizedRows(memory.data(), m, k, scale, tile_rows)) {}
 };
 
 inline void QuantizeAll(const GemmKernels& kernels, const float* x, QuantizedBuffer& out) {
@@ -80,6 +84,7 @@ inline std::vector<const GemmKernels*> AllKernels() {
     switch (isa) {
       case Isa::kScalar:
         out.push_back(&ScalarGemmKernels());
+        out.push_back(&AmxEmulatedGemmKernelsForTest());
         break;
 #if defined(__x86_64__)
       case Isa::kAvx2:
@@ -94,6 +99,9 @@ inline std::vector<const GemmKernels*> AllKernels() {
         break;
       case Isa::kAvx512Bf16:
         out.push_back(&Avx512Bf16GemmKernels());
+        break;
+      case Isa::kAmx:
+        out.push_back(&AmxGemmKernels());
         break;
 #elif defined(__aarch64__)
       case Isa::kNeonDot:
@@ -123,7 +131,9 @@ struct Call {
       : kernels(table),
         x(std::move(activations)),
         quantized(static_cast<int32_t>(x.size()) / weight.cols, weight.cols,
-                  ActivationScale(weight.format)),
+                  ActivationScale(weight.format),
+                  table.tile_rows(static_cast<int32_t>(x.size()) / weight.cols,
+                                  ActivationScale(weight.format))),
         scratch(
             AlignedBuffer::Allocate(GemmScratchBytes(quantized.rows.rows, weight.cols)).value()),
         out(static_cast<size_t>(quantized.rows.rows) * static_cast<size_t>(weight.rows), -7.0f) {

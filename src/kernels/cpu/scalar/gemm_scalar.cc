@@ -260,7 +260,7 @@ void PrefetchRange(const uint8_t*, size_t) {}
 
 #include "kernels/cpu/gemm_driver.inc"
 
-constexpr GemmKernels kTable = {"scalar", true, QuantizeRange, GemmRange};
+constexpr GemmKernels kTable = {"scalar", true, RegisterTileRows, QuantizeRange, GemmRange};
 
 }  // namespace
 

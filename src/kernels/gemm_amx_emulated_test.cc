@@ -1,0 +1,81 @@
+// The tiles of AMX over a tile unit in plain C++, for gemm_test.cc: every machine runs them.
+#include <cstring>
+
+#include "kernels/cpu/gemm_tile.h"
+#include "kernels/cpu/scalar/gemm_vec.h"
+#include "kernels/cpu/unroll.h"
+#include "kernels/gemm.h"
+#include "kernels/isa.h"
+
+namespace tutti::kernels {
+namespace amx_emulated {
+namespace {
+
+// The operations of cpu/amx/tile_unit.h. Rows and bytes beyond a tile's shape are zero, as in the
+// unit.
+struct TileShapes {
+  uint16_t row_bytes[8] = {};
+  uint8_t rows[8] = {};
+};
+
+struct Unit {
+  TileShapes shapes;
+  uint8_t tiles[8][16][64];
+};
+thread_local Unit unit;
+
+void UseTiles(const TileShapes& shapes) {
+  unit.shapes = shapes;
+  std::memset(unit.tiles, 0, sizeof unit.tiles);
+}
+void ReleaseTiles() {}
+
+template <int kTile>
+void LoadTile(const void* from, int64_t stride) {
+  std::memset(unit.tiles[kTile], 0, sizeof unit.tiles[kTile]);
+  for (int r = 0; r < unit.shapes.rows[kTile]; ++r) {
+    std::memcpy(unit.tiles[kTile][r], static_cast<const uint8_t*>(from) + r * stride,
+                unit.shapes.row_bytes[kTile]);
+  }
+}
+template <int kTile>
+void StoreTile(void* to, int64_t stride) {
+  for (int r = 0; r < unit.shapes.rows[kTile]; ++r) {
+    std::memcpy(static_cast<uint8_t*>(to) + r * stride, unit.tiles[kTile][r],
+                unit.shapes.row_bytes[kTile]);
+  }
+}
+
+template <int kSum, int kA, int kB>
+void MultiplyAdd() {
+  for (int m = 0; m < unit.shapes.rows[kSum]; ++m) {
+    for (int n = 0; n < unit.shapes.row_bytes[kSum] / 4; ++n) {
+      int32_t sum;
+      std::memcpy(&sum, unit.tiles[kSum][m] + 4 * n, sizeof sum);
+      for (int k = 0; k < unit.shapes.row_bytes[kA]; ++k) {
+        const auto a = static_cast<int8_t>(unit.tiles[kA][m][k]);
+        sum += a * unit.tiles[kB][k / 4][4 * n + k % 4];
+      }
+      std::memcpy(unit.tiles[kSum][m] + 4 * n, &sum, sizeof sum);
+    }
+  }
+}
+
+Vec16 ConvertInts16(const int32_t* from) {
+  Vec16 out;
+  for (int i = 0; i < 16; ++i) out.lane[i] = static_cast<float>(from[i]);
+  return out;
+}
+
+const GemmKernels& VectorKernels() { return ScalarGemmKernels(); }
+
+#include "kernels/cpu/amx/gemm_unit.inc"
+
+constexpr GemmKernels kTable = {"amx-emulated", true, UnitTileRows, QuantizeRange, Gemm};
+
+}  // namespace
+}  // namespace amx_emulated
+
+const GemmKernels& AmxEmulatedGemmKernelsForTest() { return amx_emulated::kTable; }
+
+}  // namespace tutti::kernels
