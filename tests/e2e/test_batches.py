@@ -383,7 +383,7 @@ class Owners(ServerCase):
 
     def test_owners_take_turns_and_what_may_wait_is_told(self):
         red, blue = (client_of(self.server, key) for key in self.keys)
-        many = begin(red, "".join(line(f"r-{i}", tokens=100, ignore_eos=True) for i in range(50)))
+        many = begin(red, "".join(line(f"r-{i}", tokens=400, ignore_eos=True) for i in range(50)))
         with self.assertRaises(openai.RateLimitError) as refused:
             begin(red, "".join(line(f"r-{i}") for i in range(11)))
         self.assertEqual(refused.exception.code, "tenant_queue_full")
