@@ -65,6 +65,7 @@ def families(transformers):
     llama3 = dict(rope_type="llama3", factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0,
                   original_max_position_embeddings=64)
     t = transformers
+    five = dict(shape, num_hidden_layers=5)  # of layers that come in groups of four
     gemma = dict(shape, head_dim=32, query_pre_attn_scalar=32, sliding_window=16, tie_word_embeddings=False)
     return [
         ("llama", "llama", t.LlamaForCausalLM(t.LlamaConfig(**shape))),
@@ -87,6 +88,8 @@ def families(transformers):
         ("gemma2", "gemma2", t.Gemma2ForCausalLM(t.Gemma2Config(
             **gemma, attn_logit_softcapping=5.0, final_logit_softcapping=10.0))),
         ("gemma3", "gemma3", t.Gemma3ForCausalLM(t.Gemma3TextConfig(**dict(gemma, num_hidden_layers=7)))),
+        ("smollm3", "smollm3", t.SmolLM3ForCausalLM(t.SmolLM3Config(
+            **five, no_rope_layer_interval=4, tie_word_embeddings=False))),
     ]
 
 
@@ -100,7 +103,7 @@ def gguf_keys(arch, c):
         "attention.layer_norm_rms_epsilon": float(c["rms_norm_eps"]), "rope.freq_base": float(c["rope_theta"]),
         "vocab_size": c["vocab_size"],
     }
-    if arch in ("llama", "granite"):
+    if arch in ("llama", "granite", "smollm3"):
         keys["rope.dimension_count"] = head_dim
     if arch == "phi3":
         keys["rope.dimension_count"] = int(head_dim * c["partial_rotary_factor"])

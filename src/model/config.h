@@ -71,6 +71,7 @@ struct ModelConfig {
   double rope_magnitude = 1.0;           // cosine and sine are multiplied by it (YaRN)
   bool rope_yarn = false;                // the factors are YaRN's, known by the file's keys
   bool rope_long = false;  // the factors are longrope's for short texts: the context ends with them
+  std::vector<bool> unrotated;  // [layers] whose queries and keys do not rotate; empty: all rotate
 
   // Traits, with the defaults of llama.
   bool qkv_bias = false;     // queries, keys and values have biases
@@ -96,6 +97,9 @@ struct ModelConfig {
 
   bool has_window(int layer) const {
     return window != 0 && (windowed.empty() || windowed[static_cast<size_t>(layer)]);
+  }
+  bool rotates(int layer) const {
+    return unrotated.empty() || !unrotated[static_cast<size_t>(layer)];
   }
   int q_rows() const { return heads * head_dim; }
   int kv_rows() const { return kv_heads * head_dim; }

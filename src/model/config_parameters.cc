@@ -33,6 +33,7 @@ constexpr Alias kAliases[] = {
     {"expert_feed_forward_length", "moe_intermediate_size"},
     {"expert_weights_norm", "norm_topk_prob"},
     {"attention.sliding_window_pattern", "layer_types"},
+    {"rope.layers", "no_rope_layers"},  // 1: such a layer does rotate
     {"rope.partial", "rope_scaling.partial_rotary_factor"},
     {"rope.partial", "rope_parameters.partial_rotary_factor"},
     {"rope.partial", "rope_parameters.full_attention.partial_rotary_factor"},
@@ -179,6 +180,23 @@ Result<std::vector<bool>> ConfigParameters::Windowed(std::string_view name, int 
         Excerpt(kind), i);
   }
   return windowed;
+}
+
+Result<std::vector<bool>> ConfigParameters::Flags(std::string_view name, int layers) const {
+  const Found found = Find(name);
+  if (found.value == nullptr) return file_.Refuse(found.spelled, "is missing");
+  const boost::json::array* list = found.value->if_array();
+  const auto wanted = static_cast<size_t>(layers);
+  if (list == nullptr || list->size() < wanted)
+    return file_.Refuse(found.spelled, "must be a list of {} flags, one for each layer", layers);
+  std::vector<bool> flags(wanted);
+  for (size_t i = 0; i < wanted; ++i) {
+    const boost::json::value& flag = (*list)[i];
+    flags[i] = flag == 1 || flag == true;
+    if (!flags[i] && flag != 0 && flag != false)
+      return file_.Refuse(found.spelled, "is {} for layer {}, not 0 or 1", Excerpt(flag), i);
+  }
+  return flags;
 }
 
 bool ConfigParameters::HasItems(std::string_view name) const {

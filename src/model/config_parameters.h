@@ -30,6 +30,7 @@ class ConfigParameters final : public HyperParameters {
   Result<std::string> Text(std::string_view name) const override;
   Result<bool> Bool(std::string_view name) const override;
   Result<std::vector<bool>> Windowed(std::string_view name, int layers) const override;
+  Result<std::vector<bool>> Flags(std::string_view name, int layers) const override;
   bool HasItems(std::string_view name) const override;
   Result<std::vector<float>> Floats(std::string_view name) const override;
 

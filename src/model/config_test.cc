@@ -10,6 +10,8 @@
 #include "gguf/file.h"
 #include "gguf/testing/checkpoint.h"
 #include "kernels/rows_rope.h"
+#include "model/config_parameters.h"
+#include "model/text_config.h"
 
 namespace tutti::model {
 namespace {
@@ -57,6 +59,29 @@ void ExpectRefused(const Keys& keys, const std::string& part,
   EXPECT_THAT(config.status().message(), HasSubstr(part));
 }
 
+// The configuration of a folder of 4 layers whose config.json has the keys `more` too.
+Result<ModelConfig> ReadFolder(const std::string& more) {
+  const std::string text =
+      R"({"hidden_size":64,"intermediate_size":96,"num_hidden_layers":4,"num_attention_heads":4,
+          "num_key_value_heads":2,"rms_norm_eps":1e-5,"max_position_embeddings":128,)" +
+      more + "}";
+  ASSIGN_OR_RETURN(const JsonFile file, JsonFile::Parse(text, "config.json"));
+  std::vector<std::string> remarks;
+  ASSIGN_OR_RETURN(const TextConfig config, TextConfig::Read(file, remarks));
+  Writer writer;
+  writer.Tensor("token_embd.weight", tensor::DType::kF32, {64, 40}, std::vector<float>(64 * 40));
+  ASSIGN_OR_RETURN(const auto tensors, gguf::File::FromSource(gguf::MemorySource(writer.Build())));
+  return ReadModelConfig(*config.family, Form::kTransformers, ConfigParameters(config.keys),
+                         *MakeTensorStore(tensors));
+}
+
+void ExpectFolderRefused(const std::string& more, const std::string& part) {
+  const auto config = ReadFolder(more);
+  ASSERT_FALSE(config.ok()) << more;
+  EXPECT_EQ(config.status().reason(), "model_hparam") << config.status();
+  EXPECT_THAT(config.status().message(), HasSubstr(part));
+}
+
 TEST(ModelConfigTest, ReadsASoundFileAndFillsDefaults) {
   const auto config = Read({});
   ASSERT_TRUE(config.ok()) << config.status();
@@ -97,7 +122,7 @@ TEST(ModelConfigTest, RefusesOtherArchitecturesByName) {
   for (const char* name : {"mamba", "LLAMA", "llama\n"}) {
     Keys keys;
     keys.architecture = name;
-    ExpectRefused(keys, "is not supported (gemma2, gemma3, granite, llama, ");
+    ExpectRefused(keys, "gemma2, gemma3, ");
   }
 }
 
@@ -206,6 +231,23 @@ TEST(ModelConfigTest, RefusesAVocabularyOnlyFile) {
       gguf::File::FromSource(gguf::MemorySource(gguf::testing::MakeCheckpoint(spec).Build()));
   ASSERT_TRUE(file.ok()) << file.status();
   EXPECT_EQ(ReadModelConfig(**file).status().reason(), "model_tensor_missing");
+}
+
+TEST(ModelConfigTest, ReadsWhichLayersOfSmolLm3Rotate) {
+  const std::string smollm3 = R"("model_type":"smollm3")";
+  using Flags = std::vector<bool>;
+  EXPECT_EQ(ReadFolder(smollm3)->unrotated, (Flags{false, false, false, true}));
+  EXPECT_EQ(ReadFolder(smollm3 + R"(,"no_rope_layer_interval":2)")->unrotated,
+            (Flags{false, true, false, true}));
+  EXPECT_EQ(ReadFolder(smollm3 + R"(,"no_rope_layers":[0,1,1,1,0])")->unrotated,
+            (Flags{true, false, false, false}));
+  const auto refused = [&](const std::string& key, const std::string& part) {
+    ExpectFolderRefused(smollm3 + "," + key, part);
+  };
+  refused(R"("no_rope_layers":[1,0,1])", "no_rope_layers must be a list of 4 flags");
+  refused(R"("no_rope_layers":[1,0,2,1])", "no_rope_layers is 2 for layer 2");
+  refused(R"("no_rope_layer_interval":0)", "no_rope_layer_interval");
+  refused(R"("use_sliding_window":true,"sliding_window":16)", "use_sliding_window");
 }
 
 }  // namespace

@@ -588,8 +588,9 @@ void Decoder::RopeAppend(int layer, const DecoderBatch& batch, Team& team) {
   args.stride = static_cast<size_t>(qkv_columns_);
   args.rows = batch.places.data();
   const ModelConfig& config = weights_->config();
+  if (!config.rotates(layer)) args.shape.rope_mode = kernels::RopeMode::kNone;
   const bool of_window = config.rope_window_freq_base != 0 && config.has_window(layer);
-  args.cos_sin = shape_.rope_mode == kernels::RopeMode::kNone
+  args.cos_sin = args.shape.rope_mode == kernels::RopeMode::kNone
                      ? nullptr
                      : (of_window ? window_rope_ : rope_).data();
   team.ForEach(static_cast<int>(batch.tokens.size()), 1, [&](int begin, int end) {

@@ -332,6 +332,19 @@ TEST(FolderGgufTest, CarriesThePipelineOfTheTokenizer) {
   EXPECT_TRUE(read->has_steps);
 }
 
+TEST(FolderGgufTest, CarriesLayersThatDoNotRotate) {
+  DecoderFolder folder("unrotated");
+  folder.config["model_type"] = "smollm3";
+  folder.config["no_rope_layers"] = json::array{0};
+  auto checkpoint = folder.Open();
+  ASSERT_TRUE(checkpoint.ok()) << checkpoint.status();
+  const auto file = FolderAsGguf(*std::move(checkpoint), "");
+  ASSERT_TRUE(file.ok()) << file.status();
+  const auto made = DecoderCheckpoint::FromGguf(*file);
+  ASSERT_TRUE(made.ok()) << made.status();
+  EXPECT_FALSE(made->config.rotates(0));
+}
+
 TEST(FolderGgufTest, LeavesOutEndsThatAreNoTokens) {
   DecoderFolder folder("no_token");
   folder.generation = R"({"eos_token_id":[100000,0]})";
@@ -424,7 +437,7 @@ TEST(DecoderCheckpointTest, TheDigestOfContentsTellsWeightsApart) {
 
 TEST(DecoderCheckpointTest, WhatIsNotServedIsRefusedByItsKey) {
   const std::pair<json::object, const char*> cases[] = {
-      {{{"model_type", "mamba"}}, "model_type is \"mamba\", which is not supported (gemma2, "},
+      {{{"model_type", "mamba"}}, "model_type is \"mamba\", which is not supported ("},
       {{{"hidden_act", "gelu"}}, "hidden_act is \"gelu\", which is not supported here (silu is)"},
       {{{"mlp_bias", true}}, "mlp_bias"},
       {{{"quantization_config", json::object{}}}, "quantization_config"},

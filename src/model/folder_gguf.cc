@@ -233,6 +233,7 @@ class KeyWriter {
     }
     RETURN_IF_ERROR(CopyFloat("query_pre_attn_scalar"));
     PutWindowedLayers();
+    PutRotatingLayers();
     return OkStatus();
   }
 
@@ -248,6 +249,17 @@ class KeyWriter {
     }
     if (windowed != assumed || config_.architecture.starts_with("qwen"))
       out_.Bools(Named("attention.sliding_window_pattern"), windowed);
+  }
+
+  // Where they are not those that readers of the architecture assume.
+  void PutRotatingLayers() {
+    if (family_.unrotated_every == 0) return;
+    std::vector<bool> rotating, assumed;
+    for (int i = 0; i < config_.layers; ++i) {
+      rotating.push_back(config_.rotates(i));
+      assumed.push_back((i + 1) % family_.unrotated_every != 0);
+    }
+    if (rotating != assumed) out_.Bools(Named("rope.layers"), rotating);
   }
 
   Status PutRope() {

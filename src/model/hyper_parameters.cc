@@ -80,17 +80,22 @@ Result<bool> GgufParameters::Bool(std::string_view name) const {
 Result<std::vector<bool>> GgufParameters::Windowed(std::string_view name, int layers) const {
   const std::optional<gguf::Value> value = Find(name);
   if (!value) return Missing(name);
+  if (value->is_array()) return Flags(name, layers);
   std::vector<bool> windowed(static_cast<size_t>(layers));
-  if (!value->is_array()) {
-    ASSIGN_OR_RETURN(const int64_t pattern, Int(name, 1, 1 << 20));
-    for (int i = 0; i < layers; ++i) windowed[static_cast<size_t>(i)] = (i + 1) % pattern != 0;
-    return windowed;
-  }
-  if (value->element != gguf::ValueType::kBool || value->count < windowed.size())
-    return WrongType(name, *value, fmt::format("{} flags, one for each layer", layers));
-  for (size_t i = 0; i < windowed.size(); ++i)
-    windowed[i] = gguf::LoadUnaligned<uint8_t>(value->at(i)) != 0;
+  ASSIGN_OR_RETURN(const int64_t pattern, Int(name, 1, 1 << 20));
+  for (int i = 0; i < layers; ++i) windowed[static_cast<size_t>(i)] = (i + 1) % pattern != 0;
   return windowed;
+}
+
+Result<std::vector<bool>> GgufParameters::Flags(std::string_view name, int layers) const {
+  const std::optional<gguf::Value> value = Find(name);
+  if (!value) return Missing(name);
+  std::vector<bool> flags(static_cast<size_t>(layers));
+  if (!value->is_array() || value->element != gguf::ValueType::kBool || value->count < flags.size())
+    return WrongType(name, *value, fmt::format("{} flags, one for each layer", layers));
+  for (size_t i = 0; i < flags.size(); ++i)
+    flags[i] = gguf::LoadUnaligned<uint8_t>(value->at(i)) != 0;
+  return flags;
 }
 
 Result<std::vector<float>> GgufParameters::Floats(std::string_view name) const {

@@ -45,6 +45,8 @@ class HyperParameters {
   // For each of `layers` layers, whether it has a sliding window. Folders name the kind of each
   // layer; a GGUF has a flag for each, or a number N: all but every Nth.
   virtual Result<std::vector<bool>> Windowed(std::string_view name, int layers) const = 0;
+  // A flag for each of `layers` layers: true or false, in config.json also 1 or 0.
+  virtual Result<std::vector<bool>> Flags(std::string_view name, int layers) const = 0;
   // A list with something in it; of config.json alone.
   virtual bool HasItems(std::string_view /*name*/) const { return false; }
   // Numbers above 0; of config.json alone.
@@ -83,6 +85,7 @@ class GgufParameters final : public HyperParameters {
   Result<std::string> Text(std::string_view name) const override;
   Result<bool> Bool(std::string_view name) const override;
   Result<std::vector<bool>> Windowed(std::string_view name, int layers) const override;
+  Result<std::vector<bool>> Flags(std::string_view name, int layers) const override;
   Result<std::vector<float>> Floats(std::string_view name) const override;
 
  private:

@@ -89,7 +89,8 @@ gguf::testing::Bytes GgufOf(const FamilyGolden& golden, tensor::DType type) {
     if (std::string_view(key.key()) == "attention.head_count_kv")
       heads["k"] = key.value().to_number<size_t>();
   }
-  const bool interleaved = architecture == "llama" || architecture == "granite";
+  const bool interleaved =
+      architecture == "llama" || architecture == "granite" || architecture == "smollm3";
   std::map<std::string, std::map<size_t, GeneratedTensor>> stacked;
   for (GeneratedTensor& tensor : TensorsOf(golden)) {
     std::string name(golden.entry.at("names").at(tensor.name).as_string());

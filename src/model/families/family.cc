@@ -10,7 +10,7 @@ namespace {
 // If several families share an architecture, a GGUF of it belongs to the first one here.
 constexpr const Family* kFamilies[] = {&kLlama, &kMistral,  &kMixtral, &kQwen2,
                                        &kQwen3, &kQwen3Moe, &kGranite, &kOlmo2,
-                                       &kPhi3,  &kGemma2,   &kGemma3};
+                                       &kPhi3,  &kGemma2,   &kGemma3,  &kSmolLm3};
 
 std::string ListOf(std::string_view Family::*name) {
   std::set<std::string_view> names;
@@ -73,6 +73,13 @@ Status ReadWindowedLayers(const FamilySource& source, ModelConfig& config) {
 Status ReadAttentionBias(const FamilySource& source, ModelConfig& config) {
   ASSIGN_OR_RETURN(config.qkv_bias, source.keys.BoolOr("attention.bias", false));
   config.output_bias = config.qkv_bias;
+  return OkStatus();
+}
+
+Status ReadBiases(const FamilySource& source, ModelConfig& config) {
+  if (source.form == Form::kTransformers) return ReadAttentionBias(source, config);
+  config.qkv_bias = source.store.Find("blk.0.attn_q.bias") != nullptr;
+  config.output_bias = source.store.Find("blk.0.attn_output.bias") != nullptr;
   return OkStatus();
 }
 

@@ -61,6 +61,8 @@ struct Family {
   std::span<const JoinedTensor> gguf_joined = {};
   // The width of experts has a key of its own, expert_feed_forward_length.
   bool expert_width_key = false;
+  // Readers of its GGUFs assume that every so-manyth layer does not rotate; 0: all layers rotate.
+  int unrotated_every = 0;
   bool norms_less_one = false;  // transformers' files hold weights of norms less 1, GGUF whole ones
   // Sets the traits; `config` has shape and rope already. Errors: model_hparam.
   Status (*describe)(const FamilySource& source, ModelConfig& config) = nullptr;
@@ -85,6 +87,8 @@ Status ReadWindow(const FamilySource& source, ModelConfig& config);
 Status ReadWindowedLayers(const FamilySource& source, ModelConfig& config);
 // attention.bias: biases of queries, keys, values and of the output projection.
 Status ReadAttentionBias(const FamilySource& source, ModelConfig& config);
+// The same, but a GGUF shows its biases by their tensors: converters write no key for them.
+Status ReadBiases(const FamilySource& source, ModelConfig& config);
 
 // The supported families: each is defined in a file of its own, and family.cc lists them.
 extern const Family kLlama, kMistral, kMixtral;
@@ -92,6 +96,7 @@ extern const Family kQwen2, kQwen3, kQwen3Moe;
 extern const Family kGranite;
 extern const Family kOlmo2;
 extern const Family kPhi3;
+extern const Family kSmolLm3;
 extern const Family kGemma2, kGemma3;
 
 }  // namespace tutti::model

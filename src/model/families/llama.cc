@@ -30,13 +30,7 @@ Status DescribeLlama(const FamilySource& source, ModelConfig& config) {
   RETURN_IF_ERROR(RefuseUnlessActivation(source, "silu"));
   RETURN_IF_ERROR(ReadExperts(source, config));
   RETURN_IF_ERROR(ReadWindow(source, config));
-  if (source.form == Form::kTransformers) {
-    RETURN_IF_ERROR(ReadAttentionBias(source, config));
-  } else {
-    config.qkv_bias = source.store.Find("blk.0.attn_q.bias") != nullptr;
-    config.output_bias = source.store.Find("blk.0.attn_output.bias") != nullptr;
-  }
-  return OkStatus();
+  return ReadBiases(source, config);
 }
 
 }  // namespace
