@@ -90,6 +90,9 @@ def families(transformers):
         ("gemma3", "gemma3", t.Gemma3ForCausalLM(t.Gemma3TextConfig(**dict(gemma, num_hidden_layers=7)))),
         ("smollm3", "smollm3", t.SmolLM3ForCausalLM(t.SmolLM3Config(
             **five, no_rope_layer_interval=4, tie_word_embeddings=False))),
+        ("seed_oss", "seed_oss", t.SeedOssForCausalLM(t.SeedOssConfig(**shape, head_dim=32))),
+        ("seed_oss with a bias of the output", "seed_oss", t.SeedOssForCausalLM(t.SeedOssConfig(
+            **shape, head_dim=32, attention_out_bias=True))),
     ]
 
 

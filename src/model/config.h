@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/status.h"
@@ -79,6 +80,7 @@ struct ModelConfig {
   HeadNorm head_norm = HeadNorm::kNone;
   bool norm_before = true;  // the inputs of attention and of the feed-forward are normalised
   bool norm_after = false;  // what they give is, before it is added
+  std::string_view ffn_norm = "ffn_norm";  // tensor of the norm before the feed-forward
   GateKind gate = GateKind::kSilu;
   double embedding_scale = 1.0;  // rows of the embedding are multiplied by it
   double residual_scale = 1.0;   // what a layer's two parts give, before it is added

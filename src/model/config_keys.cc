@@ -95,6 +95,7 @@ constexpr std::string_view kHarmless[] = {
     "remove_invalid_values",
     "repetition_penalty",
     "resid_pdrop",
+    "residual_dropout",
     "return_dict",
     "return_dict_in_generate",
     "router_aux_loss_coef",

@@ -250,5 +250,15 @@ TEST(ModelConfigTest, ReadsWhichLayersOfSmolLm3Rotate) {
   refused(R"("use_sliding_window":true,"sliding_window":16)", "use_sliding_window");
 }
 
+TEST(ModelConfigTest, ReadsBiasesOfSeedOssApart) {
+  const std::string seed = R"("model_type":"seed_oss","head_dim":16)";
+  EXPECT_TRUE(ReadFolder(seed)->qkv_bias) << "the default of the class";
+  EXPECT_FALSE(ReadFolder(seed)->output_bias);
+  const auto output = ReadFolder(seed + R"(,"attention_bias":false,"attention_out_bias":true)");
+  EXPECT_FALSE(output->qkv_bias);
+  EXPECT_TRUE(output->output_bias);
+  ExpectFolderRefused(seed + R"(,"mlp_bias":true)", "mlp_bias");
+}
+
 }  // namespace
 }  // namespace tutti::model

@@ -383,7 +383,9 @@ class WeightsLoader {
     const std::string prefix = fmt::format("blk.{}.", index);
     LayerWeights& layer = weights_->layers_[static_cast<size_t>(index)];
     RETURN_IF_ERROR(PlanAttention(prefix, layer));
-    if (c.norm_before) RETURN_IF_ERROR(PlanVector(prefix + "ffn_norm.weight", &layer.ffn_norm));
+    if (c.norm_before) {
+      RETURN_IF_ERROR(PlanVector(fmt::format("{}{}.weight", prefix, c.ffn_norm), &layer.ffn_norm));
+    }
     if (c.experts != 0) {
       RETURN_IF_ERROR(PlanExperts(prefix, layer));
     } else if (options_.fuse) {

@@ -97,6 +97,7 @@ extern const Family kGranite;
 extern const Family kOlmo2;
 extern const Family kPhi3;
 extern const Family kSmolLm3;
+extern const Family kSeedOss;
 extern const Family kGemma2, kGemma3;
 
 }  // namespace tutti::model
