@@ -93,6 +93,8 @@ def families(transformers):
         ("seed_oss", "seed_oss", t.SeedOssForCausalLM(t.SeedOssConfig(**shape, head_dim=32))),
         ("seed_oss with a bias of the output", "seed_oss", t.SeedOssForCausalLM(t.SeedOssConfig(
             **shape, head_dim=32, attention_out_bias=True))),
+        ("ernie4_5", "ernie4_5", t.Ernie4_5ForCausalLM(t.Ernie4_5Config(
+            **shape, head_dim=32, tie_word_embeddings=False))),
     ]
 
 

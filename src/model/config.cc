@@ -206,7 +206,7 @@ Status ReadRope(const Family& family, Form form, const HyperParameters& metadata
   }
   config.rope_mode = config.rope_dims == 0 ? kernels::RopeMode::kNone
                      : form == Form::kGguf ? family.gguf_rope
-                                           : kernels::RopeMode::kHalf;
+                                           : family.folder_rope;
   ASSIGN_OR_RETURN(config.rope_freq_base, metadata.FloatOr("rope.freq_base", 10000.0, 1.0, 1e12));
   return ReadRopeScaling(family, form, metadata, store, config);
 }

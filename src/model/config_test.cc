@@ -260,5 +260,12 @@ TEST(ModelConfigTest, ReadsBiasesOfSeedOssApart) {
   ExpectFolderRefused(seed + R"(,"mlp_bias":true)", "mlp_bias");
 }
 
+TEST(ModelConfigTest, ReadsErnie45WithAdjacentRotation) {
+  const std::string ernie = R"("model_type":"ernie4_5","head_dim":16)";
+  EXPECT_EQ(ReadFolder(ernie)->rope_mode, kernels::RopeMode::kAdjacent);
+  EXPECT_EQ(ReadFolder(ernie)->rope_freq_base, 5e5);
+  ExpectFolderRefused(ernie + R"(,"use_bias":true)", "use_bias");
+}
+
 }  // namespace
 }  // namespace tutti::model

@@ -118,7 +118,7 @@ class Layout {
     const auto in = InLayer(name);
     const bool turns =
         in && (in->second.starts_with("attn_q.") || in->second.starts_with("attn_k."));
-    if (!turns || family_.gguf_rope == kernels::RopeMode::kHalf) return {};
+    if (!turns || family_.gguf_rope == family_.folder_rope) return {};
     return {config.head_dim, config.rope_dims};
   }
 

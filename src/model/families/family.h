@@ -44,9 +44,10 @@ struct FamilySource {
 };
 
 struct Family {
-  std::string_view architecture;                           // general.architecture of a GGUF
-  std::string_view model_type;                             // of config.json
-  kernels::RopeMode gguf_rope = kernels::RopeMode::kHalf;  // order of rotating rows in a GGUF
+  std::string_view architecture;                             // general.architecture of a GGUF
+  std::string_view model_type;                               // of config.json
+  kernels::RopeMode gguf_rope = kernels::RopeMode::kHalf;    // order of rotating rows in a GGUF
+  kernels::RopeMode folder_rope = kernels::RopeMode::kHalf;  // and in its folders
   // Keys with a meaning here: every other of RefuseUnsupported's list (config.cc) is refused.
   std::span<const std::string_view> keys = {};
   // Keys of config.json that are read for this family in addition to the common ones
@@ -98,6 +99,7 @@ extern const Family kOlmo2;
 extern const Family kPhi3;
 extern const Family kSmolLm3;
 extern const Family kSeedOss;
+extern const Family kErnie45;
 extern const Family kGemma2, kGemma3;
 
 }  // namespace tutti::model
