@@ -95,6 +95,7 @@ def families(transformers):
             **shape, head_dim=32, attention_out_bias=True))),
         ("ernie4_5", "ernie4_5", t.Ernie4_5ForCausalLM(t.Ernie4_5Config(
             **shape, head_dim=32, tie_word_embeddings=False))),
+        ("olmo3", "olmo2", t.Olmo3ForCausalLM(t.Olmo3Config(**five, sliding_window=16, rope_scaling=yarn))),
     ]
 
 
@@ -120,6 +121,9 @@ def gguf_keys(arch, c):
                      "residual_scale": c["residual_multiplier"], "logit_scale": c["logits_scaling"]})
     if arch in ("gemma2", "gemma3") or (arch == "llama" and c.get("sliding_window")):
         keys["attention.sliding_window"] = c["sliding_window"]
+    if arch == "olmo2" and c.get("sliding_window"):
+        keys["attention.sliding_window"] = c["sliding_window"]
+        keys["attention.sliding_window_pattern"] = [kind == "sliding_attention" for kind in c["layer_types"]]
     if arch == "gemma2":
         keys["attn_logit_softcapping"] = c["attn_logit_softcapping"]
         keys["final_logit_softcapping"] = c["final_logit_softcapping"]

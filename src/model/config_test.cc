@@ -267,5 +267,22 @@ TEST(ModelConfigTest, ReadsErnie45WithAdjacentRotation) {
   ExpectFolderRefused(ernie + R"(,"use_bias":true)", "use_bias");
 }
 
+TEST(ModelConfigTest, ReadsKindsOfLayersOfOlmo3) {
+  const std::string olmo3 = R"("model_type":"olmo3","rope_theta":5e5)";
+  const auto listed = ReadFolder(olmo3 + R"(,"sliding_window":16,"layer_types":[
+      "full_attention","sliding_attention","full_attention","sliding_attention"])");
+  ASSERT_TRUE(listed.ok()) << listed.status();
+  EXPECT_EQ(listed->window, 16);
+  EXPECT_EQ(listed->windowed, (std::vector<bool>{false, true, false, true}));
+  EXPECT_EQ(listed->rope_window_freq_base, 5e5);
+  const auto absent = ReadFolder(olmo3);
+  ASSERT_TRUE(absent.ok()) << absent.status();
+  EXPECT_EQ(absent->window, 128) << "the window of the class, cut to the context";
+  EXPECT_EQ(absent->windowed, (std::vector<bool>{true, true, true, false}));
+  ExpectFolderRefused(olmo3 + R"(,"sliding_window":null,"layer_types":[
+      "full_attention","sliding_attention","full_attention","full_attention"])",
+                      "layer_types names layers with a window, but there is no sliding_window");
+}
+
 }  // namespace
 }  // namespace tutti::model

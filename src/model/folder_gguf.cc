@@ -247,7 +247,7 @@ class KeyWriter {
       windowed.push_back(config_.has_window(i));
       assumed.push_back(every == 0 || (i + 1) % every != 0);
     }
-    if (windowed != assumed || config_.architecture.starts_with("qwen"))
+    if (windowed != assumed || family_.window_list)
       out_.Bools(Named("attention.sliding_window_pattern"), windowed);
   }
 

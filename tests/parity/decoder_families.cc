@@ -79,6 +79,11 @@ gguf::testing::Bytes GgufOf(const FamilyGolden& golden, tensor::DType type) {
     const std::string name = architecture + "." + std::string(key.key());
     if (key.value().is_string()) {
       writer.String(name, std::string_view(key.value().as_string()));
+    } else if (key.value().is_array()) {
+      gguf::testing::Bytes flags;
+      for (const auto& flag : key.value().as_array())
+        gguf::testing::Append(&flags, static_cast<uint8_t>(flag.as_bool()));
+      writer.RawArray(name, static_cast<uint32_t>(gguf::ValueType::kBool), flags.size(), flags);
     } else if (key.value().is_double()) {
       writer.F32(name, key.value().to_number<float>());
     } else {

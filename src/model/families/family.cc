@@ -1,5 +1,6 @@
 #include "model/families/family.h"
 
+#include <algorithm>
 #include <set>
 
 #include "base/quote.h"
@@ -8,9 +9,9 @@ namespace tutti::model {
 namespace {
 
 // If several families share an architecture, a GGUF of it belongs to the first one here.
-constexpr const Family* kFamilies[] = {&kLlama,    &kMistral, &kMixtral, &kQwen2,  &kQwen3,
-                                       &kQwen3Moe, &kGranite, &kOlmo2,   &kPhi3,   &kGemma2,
-                                       &kGemma3,   &kSmolLm3, &kSeedOss, &kErnie45};
+constexpr const Family* kFamilies[] = {&kLlama,    &kMistral, &kMixtral, &kQwen2,   &kQwen3,
+                                       &kQwen3Moe, &kGranite, &kOlmo2,   &kPhi3,    &kGemma2,
+                                       &kGemma3,   &kSmolLm3, &kSeedOss, &kErnie45, &kOlmo3};
 
 std::string ListOf(std::string_view Family::*name) {
   std::set<std::string_view> names;
@@ -68,6 +69,35 @@ Status ReadWindowedLayers(const FamilySource& source, ModelConfig& config) {
   if (!source.keys.Has(kKey)) return OkStatus();
   ASSIGN_OR_RETURN(config.windowed, source.keys.Windowed(kKey, config.layers));
   return OkStatus();
+}
+
+Status ReadKindsOfLayers(const FamilySource& source, ModelConfig& config) {
+  constexpr int kEvery = 4;
+  ASSIGN_OR_RETURN(const int64_t window,
+                   source.keys.IntOr("attention.sliding_window", 0, 0, kMaxContext));
+  if (window != 0) {
+    config.window = static_cast<int>(std::min<int64_t>(window, config.context_length));
+    for (int i = 0; i < config.layers; ++i) config.windowed.push_back((i + 1) % kEvery != 0);
+    return ReadWindowedLayers(source, config);
+  }
+  RETURN_IF_ERROR(ReadWindowedLayers(source, config));
+  const auto& layers = config.windowed;
+  if (std::find(layers.begin(), layers.end(), true) != layers.end()) {
+    return RefuseParameter("{} names layers with a window, but there is no {}",
+                           source.keys.Spelled("attention.sliding_window_pattern"),
+                           source.keys.Spelled("attention.sliding_window"));
+  }
+  config.windowed.clear();
+  return OkStatus();
+}
+
+Status ReadWindowRope(const FamilySource& source, double fallback, ModelConfig& config) {
+  ASSIGN_OR_RETURN(config.rope_window_freq_base,
+                   source.keys.FloatOr("rope.freq_base_swa", fallback, 1.0, 1e12));
+  ASSIGN_OR_RETURN(const std::string scaled, source.keys.StringOr("rope.scaling_swa", "default"));
+  if (scaled == "default") return OkStatus();
+  return RefuseParameter("{} is {}, which is not supported (default is)",
+                         source.keys.Spelled("rope.scaling_swa"), Quote(scaled));
 }
 
 Status ReadAttentionBias(const FamilySource& source, ModelConfig& config) {

@@ -62,6 +62,7 @@ struct Family {
   std::span<const JoinedTensor> gguf_joined = {};
   // The width of experts has a key of its own, expert_feed_forward_length.
   bool expert_width_key = false;
+  bool window_list = false;  // its GGUFs list the layers with a window, if there are any
   // Readers of its GGUFs assume that every so-manyth layer does not rotate; 0: all layers rotate.
   int unrotated_every = 0;
   bool norms_less_one = false;  // transformers' files hold weights of norms less 1, GGUF whole ones
@@ -86,6 +87,12 @@ Status ReadExperts(const FamilySource& source, ModelConfig& config);
 Status ReadWindow(const FamilySource& source, ModelConfig& config);
 // Reads which layers have the window; without such a key `windowed` stays unchanged.
 Status ReadWindowedLayers(const FamilySource& source, ModelConfig& config);
+// For families whose layers with a window also rotate otherwise than the others: as the two above,
+// but without a list all layers have it except every fourth, and a window longer than the context
+// stays, because it tells the kinds of layers apart.
+Status ReadKindsOfLayers(const FamilySource& source, ModelConfig& config);
+// The base of the rotation in layers with a window, which is not scaled.
+Status ReadWindowRope(const FamilySource& source, double fallback, ModelConfig& config);
 // attention.bias: biases of queries, keys, values and of the output projection.
 Status ReadAttentionBias(const FamilySource& source, ModelConfig& config);
 // The same, but a GGUF shows its biases by their tensors: converters write no key for them.
@@ -95,7 +102,7 @@ Status ReadBiases(const FamilySource& source, ModelConfig& config);
 extern const Family kLlama, kMistral, kMixtral;
 extern const Family kQwen2, kQwen3, kQwen3Moe;
 extern const Family kGranite;
-extern const Family kOlmo2;
+extern const Family kOlmo2, kOlmo3;
 extern const Family kPhi3;
 extern const Family kSmolLm3;
 extern const Family kSeedOss;

@@ -2,7 +2,6 @@
 // some layers. 2: soft caps. 3: norms of each head, and another base of rotation where a window is.
 #include <cmath>
 
-#include "base/quote.h"
 #include "model/families/family.h"
 
 namespace tutti::model {
@@ -75,14 +74,7 @@ Status DescribeGemma3(const FamilySource& source, ModelConfig& config) {
   config.head_norm = HeadNorm::kPerHead;
   // Layers with a window rotate by a base of their own, also where no text is longer than it.
   if (config.window == 0) config.window = config.context_length;
-  ASSIGN_OR_RETURN(config.rope_window_freq_base,
-                   source.keys.FloatOr("rope.freq_base_swa", 10000.0, 1.0, 1e12));
-  ASSIGN_OR_RETURN(const std::string scaled, source.keys.StringOr("rope.scaling_swa", "default"));
-  if (scaled != "default") {
-    return RefuseParameter("{} is {}, which is not supported (default is)",
-                           source.keys.Spelled("rope.scaling_swa"), Quote(scaled));
-  }
-  return OkStatus();
+  return ReadWindowRope(source, 10000.0, config);
 }
 
 }  // namespace

@@ -107,12 +107,14 @@ const Family kQwen2 = {.architecture = "qwen2",
                        .keys = kQwenKeys,
                        .config_keys = kQwen2ConfigKeys,
                        .config_defaults = kQwen2Defaults,
+                       .window_list = true,
                        .describe = &DescribeQwen2};
 const Family kQwen3 = {.architecture = "qwen3",
                        .model_type = "qwen3",
                        .keys = kQwenKeys,
                        .config_keys = kQwen3ConfigKeys,
                        .config_defaults = kQwen3Defaults,
+                       .window_list = true,
                        .describe = &DescribeQwen3};
 const Family kQwen3Moe = {.architecture = "qwen3moe",
                           .model_type = "qwen3_moe",
@@ -120,6 +122,7 @@ const Family kQwen3Moe = {.architecture = "qwen3moe",
                           .config_keys = kQwen3MoeConfigKeys,
                           .config_defaults = kQwen3MoeDefaults,
                           .expert_width_key = true,
+                          .window_list = true,
                           .describe = &DescribeQwen3Moe};
 
 }  // namespace tutti::model
