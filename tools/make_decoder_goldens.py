@@ -96,6 +96,10 @@ def families(transformers):
         ("ernie4_5", "ernie4_5", t.Ernie4_5ForCausalLM(t.Ernie4_5Config(
             **shape, head_dim=32, tie_word_embeddings=False))),
         ("olmo3", "olmo2", t.Olmo3ForCausalLM(t.Olmo3Config(**five, sliding_window=16, rope_scaling=yarn))),
+        ("exaone4", "exaone4", t.Exaone4ForCausalLM(t.Exaone4Config(
+            **five, head_dim=32, sliding_window=16, sliding_window_pattern=4, rope_scaling=llama3))),
+        ("exaone4 without windows", "exaone4", t.Exaone4ForCausalLM(t.Exaone4Config(
+            **shape, sliding_window=None, layer_types=["full_attention"] * LAYERS))),
     ]
 
 
@@ -121,7 +125,7 @@ def gguf_keys(arch, c):
                      "residual_scale": c["residual_multiplier"], "logit_scale": c["logits_scaling"]})
     if arch in ("gemma2", "gemma3") or (arch == "llama" and c.get("sliding_window")):
         keys["attention.sliding_window"] = c["sliding_window"]
-    if arch == "olmo2" and c.get("sliding_window"):
+    if arch in ("olmo2", "exaone4") and c.get("sliding_window"):
         keys["attention.sliding_window"] = c["sliding_window"]
         keys["attention.sliding_window_pattern"] = [kind == "sliding_attention" for kind in c["layer_types"]]
     if arch == "gemma2":

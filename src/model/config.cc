@@ -226,6 +226,13 @@ Status RefuseUnsupported(const Family& family, const HyperParameters& metadata) 
       return RefuseParameter("{} is {}: mixture of experts is not supported in {}",
                              metadata.Spelled(key), count, family.architecture);
   }
+  // A GGUF counts such layers among its own.
+  ASSIGN_OR_RETURN(const int64_t predicting,
+                   metadata.IntOr("nextn_predict_layers", 0, 0, kMaxLayers));
+  if (predicting != 0) {
+    return RefuseParameter("{} is {}: layers that predict several tokens are not supported",
+                           metadata.Spelled("nextn_predict_layers"), predicting);
+  }
   ASSIGN_OR_RETURN(const bool causal, metadata.BoolOr("attention.causal", true));
   if (!causal) return RefuseParameter("attention that is not causal is not supported");
   ASSIGN_OR_RETURN(const bool bias, metadata.BoolOr("mlp_bias", false));

@@ -155,6 +155,7 @@ TEST(ModelConfigTest, RefusesFeaturesItDoesNotCompute) {
        "does not have the key llama.expert_used_count"},
       {[](Writer& w) { w.U32("llama.expert_count", 8).U32("llama.expert_used_count", 9); },
        "llama.expert_used_count is 9, outside 1..8"},
+      {[](Writer& w) { w.U32("llama.nextn_predict_layers", 1); }, "predict several tokens"},
       {[](Writer& w) { w.Bool("llama.attention.causal", false); }, "causal"},
       {[](Writer& w) { w.F32("llama.final_logit_softcapping", 30.0f); }, "final_logit_softcapping"},
       {[](Writer& w) { w.F32("llama.residual_scale", 0.22f); }, "residual_scale"},
@@ -282,6 +283,24 @@ TEST(ModelConfigTest, ReadsKindsOfLayersOfOlmo3) {
   ExpectFolderRefused(olmo3 + R"(,"sliding_window":null,"layer_types":[
       "full_attention","sliding_attention","full_attention","full_attention"])",
                       "layer_types names layers with a window, but there is no sliding_window");
+}
+
+TEST(ModelConfigTest, ReadsRotationOfExaone4FromItsWindows) {
+  const std::string exaone = R"("model_type":"exaone4",)";
+  using Flags = std::vector<bool>;
+  const auto hybrid = ReadFolder(exaone + R"("sliding_window":16,"sliding_window_pattern":2)");
+  ASSERT_TRUE(hybrid.ok()) << hybrid.status();
+  EXPECT_EQ(hybrid->windowed, (Flags{true, false, true, false}));
+  EXPECT_EQ(hybrid->unrotated, (Flags{false, true, false, true}));
+  const auto published = ReadFolder(exaone + R"("sliding_window_pattern":"LLLG","layer_types":[
+      "sliding_attention","sliding_attention","sliding_attention","full_attention"])");
+  ASSERT_TRUE(published.ok()) << published.status();
+  EXPECT_EQ(published->unrotated, (Flags{false, false, false, true}));
+  const auto full = ReadFolder(exaone + R"("sliding_window":null,"sliding_window_pattern":null)");
+  ASSERT_TRUE(full.ok()) << full.status();
+  EXPECT_EQ(full->window, 0);
+  EXPECT_TRUE(full->rotates(3));
+  ExpectFolderRefused(exaone + R"("sliding_window_pattern":"LLLG")", "sliding_window_pattern");
 }
 
 }  // namespace

@@ -9,9 +9,9 @@ namespace tutti::model {
 namespace {
 
 // If several families share an architecture, a GGUF of it belongs to the first one here.
-constexpr const Family* kFamilies[] = {&kLlama,    &kMistral, &kMixtral, &kQwen2,   &kQwen3,
-                                       &kQwen3Moe, &kGranite, &kOlmo2,   &kPhi3,    &kGemma2,
-                                       &kGemma3,   &kSmolLm3, &kSeedOss, &kErnie45, &kOlmo3};
+constexpr const Family* kFamilies[] = {
+    &kLlama, &kMistral, &kMixtral, &kQwen2,   &kQwen3,   &kQwen3Moe, &kGranite, &kOlmo2,
+    &kPhi3,  &kGemma2,  &kGemma3,  &kSmolLm3, &kSeedOss, &kErnie45,  &kOlmo3,   &kExaone4};
 
 std::string ListOf(std::string_view Family::*name) {
   std::set<std::string_view> names;
@@ -71,13 +71,12 @@ Status ReadWindowedLayers(const FamilySource& source, ModelConfig& config) {
   return OkStatus();
 }
 
-Status ReadKindsOfLayers(const FamilySource& source, ModelConfig& config) {
-  constexpr int kEvery = 4;
+Status ReadKindsOfLayers(const FamilySource& source, int every, ModelConfig& config) {
   ASSIGN_OR_RETURN(const int64_t window,
                    source.keys.IntOr("attention.sliding_window", 0, 0, kMaxContext));
   if (window != 0) {
     config.window = static_cast<int>(std::min<int64_t>(window, config.context_length));
-    for (int i = 0; i < config.layers; ++i) config.windowed.push_back((i + 1) % kEvery != 0);
+    for (int i = 0; i < config.layers; ++i) config.windowed.push_back((i + 1) % every != 0);
     return ReadWindowedLayers(source, config);
   }
   RETURN_IF_ERROR(ReadWindowedLayers(source, config));

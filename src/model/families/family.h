@@ -88,9 +88,9 @@ Status ReadWindow(const FamilySource& source, ModelConfig& config);
 // Reads which layers have the window; without such a key `windowed` stays unchanged.
 Status ReadWindowedLayers(const FamilySource& source, ModelConfig& config);
 // For families whose layers with a window also rotate otherwise than the others: as the two above,
-// but without a list all layers have it except every fourth, and a window longer than the context
-// stays, because it tells the kinds of layers apart.
-Status ReadKindsOfLayers(const FamilySource& source, ModelConfig& config);
+// but without a list all layers have it except every `every`th, and a window longer than the
+// context stays, because it tells the kinds of layers apart.
+Status ReadKindsOfLayers(const FamilySource& source, int every, ModelConfig& config);
 // The base of the rotation in layers with a window, which is not scaled.
 Status ReadWindowRope(const FamilySource& source, double fallback, ModelConfig& config);
 // attention.bias: biases of queries, keys, values and of the output projection.
@@ -107,6 +107,7 @@ extern const Family kPhi3;
 extern const Family kSmolLm3;
 extern const Family kSeedOss;
 extern const Family kErnie45;
+extern const Family kExaone4;
 extern const Family kGemma2, kGemma3;
 
 }  // namespace tutti::model

@@ -26,7 +26,7 @@ Status DescribeOlmo2(const FamilySource& source, ModelConfig& config) {
   config.head_norm = HeadNorm::kWholeRow;
   config.norm_before = false;
   config.norm_after = true;
-  RETURN_IF_ERROR(ReadKindsOfLayers(source, config));
+  RETURN_IF_ERROR(ReadKindsOfLayers(source, 4, config));
   if (config.window != 0) RETURN_IF_ERROR(ReadWindowRope(source, config.rope_freq_base, config));
   return ReadAttentionBias(source, config);
 }
