@@ -100,6 +100,8 @@ def families(transformers):
             **five, head_dim=32, sliding_window=16, sliding_window_pattern=4, rope_scaling=llama3))),
         ("exaone4 without windows", "exaone4", t.Exaone4ForCausalLM(t.Exaone4Config(
             **shape, sliding_window=None, layer_types=["full_attention"] * LAYERS))),
+        ("gemma", "gemma", t.GemmaForCausalLM(t.GemmaConfig(
+            **shape, head_dim=32, tie_word_embeddings=False))),
     ]
 
 
@@ -210,7 +212,7 @@ def main():
             path = os.path.join(folder, "model.safetensors")
             plus = 0 if arch.startswith("gemma") else 1
             shapes = {key: value.shape for key, value in load_file(path).items()}
-            spreads = (0.125, 0.5) if plus == 0 else (1.0, 0.25) if "lm_head.weight" in shapes else (0.25, 0.5)
+            spreads = (0.125, 0.25) if arch == "gemma" else (0.125, 0.5) if plus == 0 else (1.0, 0.25) if "lm_head.weight" in shapes else (0.25, 0.5)
             tensors = {key: generated(key, shape, plus, spreads) for key, shape in shapes.items()}
             save_file(tensors, path, metadata={"format": "pt"})
             model = type(made).from_pretrained(folder, attn_implementation="eager").float().eval()

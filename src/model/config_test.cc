@@ -303,5 +303,19 @@ TEST(ModelConfigTest, ReadsRotationOfExaone4FromItsWindows) {
   ExpectFolderRefused(exaone + R"("sliding_window_pattern":"LLLG")", "sliding_window_pattern");
 }
 
+TEST(ModelConfigTest, ReadsTheFirstGemma) {
+  const std::string gemma = R"("model_type":"gemma","head_dim":16)";
+  const auto config = ReadFolder(gemma);
+  ASSERT_TRUE(config.ok()) << config.status();
+  EXPECT_EQ(config->gate, GateKind::kGeluTanh);
+  EXPECT_EQ(config->embedding_scale, 8.0);
+  EXPECT_TRUE(config->tied_head);
+  EXPECT_TRUE(
+      ReadFolder(gemma + R"(,"hidden_act":"gelu","hidden_activation":"gelu_pytorch_tanh")").ok());
+  ExpectFolderRefused(gemma + R"(,"hidden_act":"gelu")", "hidden_act is \"gelu\"");
+  ExpectFolderRefused(gemma + R"(,"use_bidirectional_attention":true)",
+                      "use_bidirectional_attention");
+}
+
 }  // namespace
 }  // namespace tutti::model

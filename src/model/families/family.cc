@@ -10,8 +10,8 @@ namespace {
 
 // If several families share an architecture, a GGUF of it belongs to the first one here.
 constexpr const Family* kFamilies[] = {
-    &kLlama, &kMistral, &kMixtral, &kQwen2,   &kQwen3,   &kQwen3Moe, &kGranite, &kOlmo2,
-    &kPhi3,  &kGemma2,  &kGemma3,  &kSmolLm3, &kSeedOss, &kErnie45,  &kOlmo3,   &kExaone4};
+    &kLlama,  &kMistral, &kMixtral, &kQwen2,   &kQwen3,   &kQwen3Moe, &kGranite, &kOlmo2, &kPhi3,
+    &kGemma2, &kGemma3,  &kSmolLm3, &kSeedOss, &kErnie45, &kOlmo3,    &kExaone4, &kGemma};
 
 std::string ListOf(std::string_view Family::*name) {
   std::set<std::string_view> names;

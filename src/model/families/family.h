@@ -108,6 +108,7 @@ extern const Family kSmolLm3;
 extern const Family kSeedOss;
 extern const Family kErnie45;
 extern const Family kExaone4;
+extern const Family kGemma;
 extern const Family kGemma2, kGemma3;
 
 }  // namespace tutti::model
