@@ -102,6 +102,7 @@ def families(transformers):
             **shape, sliding_window=None, layer_types=["full_attention"] * LAYERS))),
         ("gemma", "gemma", t.GemmaForCausalLM(t.GemmaConfig(
             **shape, head_dim=32, tie_word_embeddings=False))),
+        ("glm4", "glm4", t.Glm4ForCausalLM(t.Glm4Config(**shape, head_dim=32))),
     ]
 
 
@@ -120,6 +121,8 @@ def gguf_keys(arch, c):
     if arch == "phi3":
         keys["rope.dimension_count"] = int(head_dim * c["partial_rotary_factor"])
         keys["attention.sliding_window"] = c["sliding_window"] or 0
+    if arch == "glm4":
+        keys["rope.dimension_count"] = int(head_dim * c["partial_rotary_factor"])
     if c.get("head_dim"):
         keys["attention.key_length"] = keys["attention.value_length"] = head_dim
     if arch == "granite":

@@ -317,5 +317,17 @@ TEST(ModelConfigTest, ReadsTheFirstGemma) {
                       "use_bidirectional_attention");
 }
 
+TEST(ModelConfigTest, ReadsGlm4WithPartialAdjacentRotation) {
+  const std::string glm4 = R"("model_type":"glm4","head_dim":32)";
+  const auto config = ReadFolder(glm4);
+  ASSERT_TRUE(config.ok()) << config.status();
+  EXPECT_EQ(config->rope_mode, kernels::RopeMode::kAdjacent);
+  EXPECT_EQ(config->rope_dims, 16);
+  EXPECT_TRUE(config->qkv_bias);
+  EXPECT_FALSE(config->output_bias);
+  EXPECT_FALSE(ReadFolder(glm4 + R"(,"attention_bias":false)")->qkv_bias);
+  ExpectFolderRefused(glm4 + R"(,"rope_parameters":{"mrope_section":[8,12,12]})", "mrope_section");
+}
+
 }  // namespace
 }  // namespace tutti::model

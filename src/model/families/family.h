@@ -110,5 +110,6 @@ extern const Family kErnie45;
 extern const Family kExaone4;
 extern const Family kGemma;
 extern const Family kGemma2, kGemma3;
+extern const Family kGlm4;
 
 }  // namespace tutti::model
