@@ -103,6 +103,8 @@ def families(transformers):
         ("gemma", "gemma", t.GemmaForCausalLM(t.GemmaConfig(
             **shape, head_dim=32, tie_word_embeddings=False))),
         ("glm4", "glm4", t.Glm4ForCausalLM(t.Glm4Config(**shape, head_dim=32))),
+        ("hunyuan", "hunyuan-dense", t.HunYuanDenseV1ForCausalLM(t.HunYuanDenseV1Config(
+            **shape, head_dim=32, rope_scaling=dict(rope_type="dynamic", type="dynamic", alpha=50.0, factor=1.0)))),
     ]
 
 
@@ -121,6 +123,8 @@ def gguf_keys(arch, c):
     if arch == "phi3":
         keys["rope.dimension_count"] = int(head_dim * c["partial_rotary_factor"])
         keys["attention.sliding_window"] = c["sliding_window"] or 0
+    if arch == "hunyuan-dense":
+        keys["rope.freq_base"] *= c["rope_scaling"]["alpha"] ** (head_dim / (head_dim - 2))
     if arch == "glm4":
         keys["rope.dimension_count"] = int(head_dim * c["partial_rotary_factor"])
     if c.get("head_dim"):

@@ -78,8 +78,9 @@ struct ModelConfig {
   bool qkv_bias = false;     // queries, keys and values have biases
   bool output_bias = false;  // so has the attention's output projection
   HeadNorm head_norm = HeadNorm::kNone;
-  bool norm_before = true;  // the inputs of attention and of the feed-forward are normalised
-  bool norm_after = false;  // what they give is, before it is added
+  bool norm_rotated = false;  // that norm comes after the rotation, which is in halves
+  bool norm_before = true;    // the inputs of attention and of the feed-forward are normalised
+  bool norm_after = false;    // what they give is, before it is added
   std::string_view ffn_norm = "ffn_norm";  // tensor of the norm before the feed-forward
   GateKind gate = GateKind::kSilu;
   double embedding_scale = 1.0;  // rows of the embedding are multiplied by it

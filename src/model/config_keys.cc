@@ -208,7 +208,9 @@ constexpr ChangingKey kChanging[] = {
     {"use_alibi"},
     {"use_bias"},
     {"use_bidirectional_attention"},
+    {"use_cla"},
     {"use_double_wide_mlp"},
+    {"use_mla"},
     {"use_mrope"},
     {"use_parallel_residual"},
     {"use_post_norm"},
@@ -287,15 +289,17 @@ Status CheckOdd(const Family& family, const JsonFile& config, std::string_view k
   return fine ? OkStatus() : Unsupported(family, config, key, value);
 }
 
-Status CheckRope(const JsonFile& config, const std::string& path, const boost::json::object& keys) {
+Status CheckRope(const Family& family, const JsonFile& config, const std::string& path,
+                 const boost::json::object& keys) {
   for (const auto& [key, value] : keys) {
     const std::string at = path + "." + std::string(key);
     // A yarn that rounds as it always did.
     const bool rounds = std::string_view(key) == "truncate" && value == true;
-    if (!value.is_null() && !rounds && !Among(kRopeKeys, std::string_view(key)))
+    const bool known = Among(kRopeKeys, std::string_view(key)) || Among(family.config_keys, at);
+    if (!value.is_null() && !rounds && !known)
       return config.Refuse(at, "of {} is not supported", Excerpt(value));
     if (const boost::json::object* inner = value.if_object())
-      RETURN_IF_ERROR(CheckRope(config, at, *inner));
+      RETURN_IF_ERROR(CheckRope(family, config, at, *inner));
   }
   return OkStatus();
 }
@@ -310,7 +314,7 @@ Status CheckConfigKeys(const Family& family, const JsonFile& config,
     if (Among(kCommon, key) || Among(family.config_keys, key) || Among(kHarmless, key)) {
       if (!key.starts_with("rope_")) continue;
       if (const boost::json::object* rope = value.if_object())
-        RETURN_IF_ERROR(CheckRope(config, std::string(key), *rope));
+        RETURN_IF_ERROR(CheckRope(family, config, std::string(key), *rope));
       continue;
     }
     bool known = false;

@@ -329,5 +329,19 @@ TEST(ModelConfigTest, ReadsGlm4WithPartialAdjacentRotation) {
   ExpectFolderRefused(glm4 + R"(,"rope_parameters":{"mrope_section":[8,12,12]})", "mrope_section");
 }
 
+TEST(ModelConfigTest, ReadsTheBaseOfHunyuansRotation) {
+  const std::string hunyuan = R"("model_type":"hunyuan_v1_dense","head_dim":32)";
+  const auto config = ReadFolder(hunyuan + R"(,"use_qk_norm":true,"use_cla":false,"rope_theta":1e4,
+                               "rope_scaling":{"type":"dynamic","alpha":1000.0,"factor":1.0})");
+  ASSERT_TRUE(config.ok()) << config.status();
+  EXPECT_DOUBLE_EQ(config->rope_freq_base, 1e4 * std::pow(1000.0, 32.0 / 30.0));
+  EXPECT_TRUE(config->norm_rotated);
+  EXPECT_EQ(ReadFolder(hunyuan)->rope_freq_base, 1e4);
+  ExpectFolderRefused(hunyuan + R"(,"use_qk_norm":false)", "use_qk_norm");
+  ExpectFolderRefused(hunyuan + R"(,"use_cla":true)", "use_cla");
+  ExpectFolderRefused(R"("model_type":"llama","rope_scaling":{"type":"dynamic","alpha":2.0})",
+                      "rope_scaling.alpha");
+}
+
 }  // namespace
 }  // namespace tutti::model

@@ -560,7 +560,22 @@ void Decoder::ReadKeysAhead(int layer, const DecoderBatch& batch, const Team& te
   worker.ahead.count = worker.kv_run_count;
 }
 
-// Queries and keys of one row, before they rotate.
+// Rotates the halves of all heads of queries and keys of one row, as rope_append does, for families
+// whose norm comes after it. `cos_sin`: those of the row's position.
+void Decoder::RotateHeads(const float* cos_sin, float* qkv) const {
+  const int half = shape_.rope_dims / 2;
+  for (int h = 0; h < shape_.heads + shape_.kv_heads; ++h) {
+    float* head = qkv + h * shape_.head_dim;
+    for (int i = 0; i < half; ++i) {
+      const float cosine = cos_sin[i], sine = cos_sin[half + i];
+      const float first = head[i], second = head[half + i];
+      head[i] = first * cosine - second * sine;
+      head[half + i] = second * cosine + first * sine;
+    }
+  }
+}
+
+// Queries and keys of one row, before they rotate or, with norm_rotated, after.
 void Decoder::NormHeads(const LayerWeights& layer, float* qkv) const {
   const ModelConfig& config = weights_->config();
   if (config.head_norm == HeadNorm::kNone) return;
@@ -593,9 +608,21 @@ void Decoder::RopeAppend(int layer, const DecoderBatch& batch, Team& team) {
   args.cos_sin = args.shape.rope_mode == kernels::RopeMode::kNone
                      ? nullptr
                      : (of_window ? window_rope_ : rope_).data();
+  const float* table = config.norm_rotated ? args.cos_sin : nullptr;
+  if (table != nullptr) {  // rope_append gets rows that are rotated and normalised
+    args.shape.rope_mode = kernels::RopeMode::kNone;
+    args.cos_sin = nullptr;
+  }
   team.ForEach(static_cast<int>(batch.tokens.size()), 1, [&](int begin, int end) {
-    for (int row = begin; row < end; ++row)
-      NormHeads(weights_->layer(layer), qkv_ + static_cast<size_t>(row) * args.stride);
+    for (int row = begin; row < end; ++row) {
+      float* qkv = qkv_ + static_cast<size_t>(row) * args.stride;
+      if (table != nullptr) {
+        RotateHeads(table + static_cast<size_t>(args.rows[row].position) *
+                                static_cast<size_t>(shape_.rope_dims),
+                    qkv);
+      }
+      NormHeads(weights_->layer(layer), qkv);
+    }
     kernels_.attention.rope_append(args, begin, end);
   });
 }

@@ -180,6 +180,7 @@ class Decoder {
   void AddProduct(const Projection& projection, Activations in, const float* after_norm,
                   const Projection* next, Team& team);
   Activations GateUp(const Projection& gate_up, const Projection& down, Activations in, Team& team);
+  void RotateHeads(const float* cos_sin, float* qkv) const;
   void NormHeads(const LayerWeights& layer, float* qkv) const;
   void ReadKeysAhead(int layer, const DecoderBatch& batch, const Team& team);
   void RopeAppend(int layer, const DecoderBatch& batch, Team& team);

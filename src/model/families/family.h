@@ -111,5 +111,6 @@ extern const Family kExaone4;
 extern const Family kGemma;
 extern const Family kGemma2, kGemma3;
 extern const Family kGlm4;
+extern const Family kHunyuan;
 
 }  // namespace tutti::model
