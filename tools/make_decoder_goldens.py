@@ -105,6 +105,11 @@ def families(transformers):
         ("glm4", "glm4", t.Glm4ForCausalLM(t.Glm4Config(**shape, head_dim=32))),
         ("hunyuan", "hunyuan-dense", t.HunYuanDenseV1ForCausalLM(t.HunYuanDenseV1Config(
             **shape, head_dim=32, rope_scaling=dict(rope_type="dynamic", type="dynamic", alpha=50.0, factor=1.0)))),
+        # From the 17th token on, so in all that is stored, by the factors for long texts.
+        ("phi3 with a long text", "phi3", t.Phi3ForCausalLM(t.Phi3Config(
+            **shape, sliding_window=None, original_max_position_embeddings=16,
+            rope_scaling=dict(type="longrope", short_factor=[1.0 + 0.125 * i for i in range(8)],
+                              long_factor=[1.5 + 0.75 * i for i in range(8)])))),
     ]
 
 
@@ -146,10 +151,14 @@ def gguf_keys(arch, c):
     if arch == "qwen3moe":
         keys["expert_feed_forward_length"] = c["moe_intermediate_size"]
     scaling = c.get("rope_scaling")
-    if scaling and scaling["rope_type"] == "yarn":
+    if scaling and "long_factor" in scaling:
+        stretch, original = c["max_position_embeddings"], c["original_max_position_embeddings"]
+        keys.update({"rope.scaling.type": "longrope", "rope.scaling.original_context_length": original,
+                     "rope.scaling.attn_factor": math.sqrt(1 + math.log(stretch / original) / math.log(original))})
+    if scaling and scaling.get("rope_type") == "yarn":
         keys.update({"rope.scaling.type": "yarn", "rope.scaling.factor": scaling["factor"],
                      "rope.scaling.original_context_length": scaling["original_max_position_embeddings"]})
-    if scaling and scaling["rope_type"] == "llama3":  # converters write a tensor of factors; the keys say the same
+    if scaling and scaling.get("rope_type") == "llama3":  # converters write a tensor of factors; the keys say the same
         keys.update({"rope.scaling.type": "llama3", "rope.scaling.factor": scaling["factor"],
                      "rope.scaling.low_freq_factor": scaling["low_freq_factor"],
                      "rope.scaling.high_freq_factor": scaling["high_freq_factor"],

@@ -272,7 +272,7 @@ Result<MemoryFacts> Measure(const app::ModelRef& ref, const app::Settings& setti
   facts.kv_dtype = model::KvFormatName(model::KvFormatOf(dtype, weights->mode(), *table));
   facts.max_num_seqs = static_cast<int>(settings.Int("max-num-seqs"));
   ASSIGN_OR_RETURN(facts.context,
-                   app::ChooseContext(settings, weights->config().context_length,
+                   app::ChooseContext(settings, weights->config(),
                                       static_cast<int64_t>(facts.kv_pool / facts.kv_token), block,
                                       facts.notice));
   ASSIGN_OR_RETURN(const app::Speculate how, app::SpeculateFromSettings(settings));

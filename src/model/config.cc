@@ -85,10 +85,32 @@ Status ReadYarn(Form form, const HyperParameters& metadata, ModelConfig& config)
   return OkStatus();
 }
 
+// One list of longrope's factors; empty if a GGUF does not have it.
+Result<std::vector<float>> ReadLongFactors(Form form, const HyperParameters& metadata,
+                                           const TensorStore& store, std::string_view length,
+                                           const ModelConfig& config) {
+  std::vector<float> factors;
+  if (form == Form::kTransformers) {
+    ASSIGN_OR_RETURN(factors, metadata.Floats(fmt::format("rope.scaling.{}_factor", length)));
+  } else {
+    const std::string name = fmt::format("rope_factors_{}.weight", length);
+    const StoredTensor* tensor = store.Find(name);
+    if (tensor == nullptr) return factors;
+    ASSIGN_OR_RETURN(factors, store.ReadFloats(*tensor));
+    for (const float each : factors) {
+      if (each >= 1e-6f && each <= 1e6f) continue;
+      return RefuseParameter("{} holds the factor {}", name, each);
+    }
+  }
+  if (factors.size() == static_cast<size_t>(config.rope_dims / 2)) return factors;
+  return RefuseParameter("longrope has {} factors, {} dimensions rotate", factors.size(),
+                         config.rope_dims);
+}
+
 // LongRoPE divides frequencies by one list of factors in texts up to the original context length
-// and by another list in longer texts. Only the first list is used, and the context ends at the
-// original length: otherwise the whole cache of a text that grows beyond it would have to be
-// recomputed.
+// and by another list in longer texts. A decoder uses one list for all texts, chosen by its
+// context: otherwise the whole cache of a text that grows beyond the original length would have to
+// be recomputed. That length is the default context.
 Status ReadLongRope(Form form, const HyperParameters& metadata, const TensorStore& store,
                     ModelConfig& config) {
   ASSIGN_OR_RETURN(const int64_t original, metadata.IntOr("rope.scaling.original_context_length",
@@ -100,24 +122,18 @@ Status ReadLongRope(Form form, const HyperParameters& metadata, const TensorStor
       factor > 1 ? std::sqrt(1 + std::log(factor) / std::log(static_cast<double>(original))) : 1.0;
   ASSIGN_OR_RETURN(config.rope_magnitude,
                    metadata.FloatOr("rope.scaling.attn_factor", magnitude, 1e-3, 1e3));
-  if (form == Form::kTransformers) {
-    ASSIGN_OR_RETURN(config.rope_freq_factors, metadata.Floats("rope.scaling.short_factor"));
-  } else {
-    const StoredTensor* factors = store.Find("rope_factors_short.weight");
-    if (factors == nullptr)
-      return RefuseParameter("the file does not have the tensor rope_factors_short.weight");
-    ASSIGN_OR_RETURN(config.rope_freq_factors, store.ReadFloats(*factors));
-    for (const float each : config.rope_freq_factors) {
-      if (each >= 1e-6f && each <= 1e6f) continue;
-      return RefuseParameter("rope_factors_short.weight holds the factor {}", each);
-    }
-  }
-  if (config.rope_freq_factors.size() != static_cast<size_t>(config.rope_dims / 2)) {
-    return RefuseParameter("longrope has {} factors, {} dimensions rotate",
-                           config.rope_freq_factors.size(), config.rope_dims);
-  }
+  ASSIGN_OR_RETURN(config.rope_freq_factors,
+                   ReadLongFactors(form, metadata, store, "short", config));
+  if (config.rope_freq_factors.empty())
+    return RefuseParameter("the file does not have the tensor rope_factors_short.weight");
   config.rope_long = true;
-  config.context_length = std::min(config.context_length, static_cast<int>(original));
+  if (config.context_length <= original) return OkStatus();
+  if (form == Form::kGguf || metadata.Has("rope.scaling.long_factor")) {
+    ASSIGN_OR_RETURN(config.rope_long_factors,
+                     ReadLongFactors(form, metadata, store, "long", config));
+  }
+  if (!config.rope_long_factors.empty()) config.long_context = config.context_length;
+  config.context_length = static_cast<int>(original);
   return OkStatus();
 }
 

@@ -7,6 +7,7 @@
 // product of two of them for overflow. Names and defaults follow GGUF.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -71,7 +72,11 @@ struct ModelConfig {
   std::vector<float> rope_freq_factors;  // rope_dims/2 divisors of the frequencies, or empty
   double rope_magnitude = 1.0;           // cosine and sine are multiplied by it (YaRN)
   bool rope_yarn = false;                // the factors are YaRN's, known by the file's keys
-  bool rope_long = false;  // the factors are longrope's for short texts: the context ends with them
+  // The factors are longrope's for texts up to context_length, the trained length. A decoder with a
+  // longer context, up to long_context, has rope_long_factors for all its texts.
+  bool rope_long = false;
+  int long_context = 0;  // 0: none
+  std::vector<float> rope_long_factors;
   std::vector<bool> unrotated;  // [layers] whose queries and keys do not rotate; empty: all rotate
 
   // Traits, with the defaults of llama.
@@ -101,6 +106,7 @@ struct ModelConfig {
   bool has_window(int layer) const {
     return window != 0 && (windowed.empty() || windowed[static_cast<size_t>(layer)]);
   }
+  int max_context() const { return std::max(context_length, long_context); }
   bool rotates(int layer) const {
     return unrotated.empty() || !unrotated[static_cast<size_t>(layer)];
   }

@@ -80,6 +80,8 @@ constexpr Alias kAliases[] = {
     {"rope.scaling.yarn_beta_slow", "rope_parameters.full_attention.beta_slow"},
     {"rope.scaling.short_factor", "rope_scaling.short_factor"},
     {"rope.scaling.short_factor", "rope_parameters.short_factor"},
+    {"rope.scaling.long_factor", "rope_scaling.long_factor"},
+    {"rope.scaling.long_factor", "rope_parameters.long_factor"},
     {"rope.scaling.alpha", "rope_scaling.alpha"},
     {"rope.scaling.alpha", "rope_parameters.alpha"},
 };

@@ -343,5 +343,23 @@ TEST(ModelConfigTest, ReadsTheBaseOfHunyuansRotation) {
                       "rope_scaling.alpha");
 }
 
+TEST(ModelConfigTest, ReadsBothListsOfLongRopesFactors) {
+  const std::string phi = R"("model_type":"phi3","original_max_position_embeddings":)";
+  const std::string lists = R"(,"rope_scaling":{"type":"longrope",
+      "short_factor":[1,1,1,1,1,1,1,1],"long_factor":[2,2,2,2,2,2,2,2]})";
+  const auto longer = ReadFolder(phi + "32" + lists);
+  ASSERT_TRUE(longer.ok()) << longer.status();
+  EXPECT_EQ(longer->context_length, 32);
+  EXPECT_EQ(longer->max_context(), 128);
+  EXPECT_EQ(longer->rope_long_factors, std::vector<float>(8, 2.0F));
+  const auto whole = ReadFolder(phi + "128" + lists);
+  ASSERT_TRUE(whole.ok()) << whole.status();
+  EXPECT_EQ(whole->max_context(), 128);
+  EXPECT_EQ(whole->rope_freq_factors, std::vector<float>(8, 1.0F));
+  ExpectFolderRefused(phi + R"(32,"rope_scaling":{"type":"longrope",
+                              "short_factor":[1,1,1,1,1,1,1,1],"long_factor":[2]})",
+                      "longrope has 1 factors, 16 dimensions rotate");
+}
+
 }  // namespace
 }  // namespace tutti::model

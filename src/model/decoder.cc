@@ -41,7 +41,8 @@ kernels::RopeTable MakeRope(const ModelConfig& config, int context) {
   params.dims = config.rope_dims;
   params.freq_base = config.rope_freq_base;
   params.linear_factor = config.rope_linear_factor;
-  params.freq_factors = config.rope_freq_factors;
+  params.freq_factors =
+      context > config.context_length ? config.rope_long_factors : config.rope_freq_factors;
   params.magnitude = config.rope_magnitude;
   return kernels::RopeTable(params, context);
 }
@@ -121,7 +122,7 @@ Result<std::unique_ptr<Decoder>> Decoder::Create(std::shared_ptr<const Weights> 
                                                  const kernels::KernelTable& kernels,
                                                  const Options& options) {
   CHECK(options.workers >= 1 && options.max_rows >= 1 && options.max_head_rows >= 1);
-  CHECK(options.context >= 1 && options.context <= weights->config().context_length)
+  CHECK(options.context >= 1 && options.context <= weights->config().max_context())
       << options.context;
   CHECK(kernels::AttentionShapeFault(weights->config().attention_shape()) == nullptr);
   CHECK(kernels.gemm.bf16_pairs || !weights->bf16_pairs()) << kernels.gemm.name;

@@ -89,7 +89,7 @@ class Decoder {
     int workers = 1;
     int max_rows = 512;      // rows of one step
     int max_head_rows = 64;  // rows of one HeadBatch
-    int context = 0;         // positions, <= config.context_length
+    int context = 0;         // positions, <= config.max_context()
     KvDtype kv_dtype = KvDtype::kByWeights;
     InputObserver* observer = nullptr;  // outlives the decoder; sees all rows but a step's first
   };

@@ -31,9 +31,13 @@ namespace {
 void RemarkConfig(const ModelConfig& config, std::vector<std::string>& remarks) {
   if (!config.rope_long) return;
   remarks.push_back(
-      fmt::format("longrope: the context ends at {} tokens, where its factors for "
-                  "longer texts would begin",
-                  config.context_length));
+      config.long_context == 0
+          ? fmt::format("longrope: the context ends at {} tokens: there are no factors for longer "
+                        "texts",
+                        config.context_length)
+          : fmt::format("longrope: the context is {} tokens; --context up to {} uses the factors "
+                        "for long texts in all texts",
+                        config.context_length, config.long_context));
 }
 
 Result<DecoderCheckpoint> OverGguf(const gguf::File& file, std::unique_ptr<TensorStore> store) {

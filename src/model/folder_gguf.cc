@@ -156,11 +156,19 @@ class Layout {
     const ModelConfig& config = checkpoint_.config;
     if (config.rope_freq_factors.empty() || config.rope_yarn) return;
     if (checkpoint_.tensors->Find("rope_freqs.weight") != nullptr) return;
+    AddFactors(config.rope_long ? "rope_factors_short.weight" : "rope_freqs.weight",
+               config.rope_freq_factors, tensors);
+    if (config.long_context != 0)
+      AddFactors("rope_factors_long.weight", config.rope_long_factors, tensors);
+  }
+
+  static void AddFactors(std::string_view name, const std::vector<float>& values,
+                         std::vector<WholeTensor>& tensors) {
     WholeTensor factors;
-    factors.name = config.rope_long ? "rope_factors_short.weight" : "rope_freqs.weight";
-    factors.values = config.rope_freq_factors;
-    factors.shape = {static_cast<int64_t>(factors.values.size())};
-    factors.bytes = factors.values.size() * sizeof(float);
+    factors.name = name;
+    factors.values = values;
+    factors.shape = {static_cast<int64_t>(values.size())};
+    factors.bytes = values.size() * sizeof(float);
     tensors.push_back(std::move(factors));
   }
 
@@ -179,7 +187,7 @@ class KeyWriter {
 
   Status Write() {
     PutInt("block_count", config_.layers);
-    PutInt("context_length", config_.context_length);
+    PutInt("context_length", config_.max_context());
     PutInt("embedding_length", config_.width);
     PutInt("feed_forward_length", config_.feed_forward);
     PutInt("attention.head_count", config_.heads);

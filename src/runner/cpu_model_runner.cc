@@ -21,10 +21,10 @@ Status CheckOptions(const model::Weights& weights, const CpuRunnerOptions& optio
   const auto refuse = [](const std::string& what) {
     return InvalidArgument("invalid_value", what);
   };
-  if (options.context < 1 || options.context > weights.config().context_length) {
+  if (options.context < 1 || options.context > weights.config().max_context()) {
     return refuse("a context of " + std::to_string(options.context) +
                   " tokens was asked, the model has " +
-                  std::to_string(weights.config().context_length));
+                  std::to_string(weights.config().max_context()));
   }
   if (options.max_step_tokens < 1 || options.max_step_slices < 1) {
     return refuse("tokens and sequences of a step must be at least 1");

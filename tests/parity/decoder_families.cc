@@ -96,6 +96,16 @@ gguf::testing::Bytes GgufOf(const FamilyGolden& golden, tensor::DType type) {
   }
   const bool interleaved =
       architecture == "llama" || architecture == "granite" || architecture == "smollm3";
+  const json::value* scaling = golden.entry.at("config").as_object().if_contains("rope_scaling");
+  for (const std::string kind : {"short", "long"}) {
+    if (scaling == nullptr || !scaling->is_object()) continue;
+    const json::value* list = scaling->as_object().if_contains(kind + "_factor");
+    if (list == nullptr) continue;
+    std::vector<float> factors;
+    for (const auto& factor : list->as_array()) factors.push_back(factor.to_number<float>());
+    writer.Tensor("rope_factors_" + kind + ".weight", tensor::DType::kF32, {factors.size()},
+                  factors);
+  }
   std::map<std::string, std::map<size_t, GeneratedTensor>> stacked;
   for (GeneratedTensor& tensor : TensorsOf(golden)) {
     std::string name(golden.entry.at("names").at(tensor.name).as_string());

@@ -321,8 +321,8 @@ Status DecoderPlan::SizeMemory() {
   const size_t block_bytes = model::Decoder::KvBlockBytes(config, mode, *table, kv_dtype);
   kv_blocks = settings.Int("kv-cache-bytes") / static_cast<int64_t>(block_bytes);
   runner::CpuRunnerOptions& run = runner_options;
-  ASSIGN_OR_RETURN(run.context, ChooseContext(settings, config.context_length,
-                                              kv_blocks * kBlockTokens, block_bytes, notice));
+  ASSIGN_OR_RETURN(run.context,
+                   ChooseContext(settings, config, kv_blocks * kBlockTokens, block_bytes, notice));
   RETURN_IF_ERROR(CheckKvFits(settings));
   max_tokens = run.context;
   engine_options = EngineOptionsFrom(settings);

@@ -9,15 +9,15 @@
 
 namespace tutti::app {
 
-Result<int> ChooseContext(const Settings& settings, int model_context, int64_t pool_tokens,
-                          size_t block_bytes, std::string& notice) {
+Result<int> ChooseContext(const Settings& settings, const model::ModelConfig& config,
+                          int64_t pool_tokens, size_t block_bytes, std::string& notice) {
   const auto asked = settings.OptionalInt("context");
-  const int64_t wanted = asked.value_or(std::min(model_context, kDefaultContextCap));
-  if (wanted > model_context) {
+  const int64_t wanted = asked.value_or(std::min(config.context_length, kDefaultContextCap));
+  if (wanted > config.max_context()) {
     return InvalidArgument(
                "invalid_value",
                fmt::format("--context {} exceeds the model's limit of {} tokens; lower it", wanted,
-                           model_context))
+                           config.max_context()))
         .WithParam("context");
   }
   if (wanted <= pool_tokens) return static_cast<int>(wanted);

@@ -61,7 +61,7 @@ Status ReadWindow(const FamilySource& source, ModelConfig& config) {
   ASSIGN_OR_RETURN(const int64_t window,
                    source.keys.IntOr("attention.sliding_window", 0, 0, kMaxContext));
   // A window as long as the context has no effect.
-  config.window = window < config.context_length ? static_cast<int>(window) : 0;
+  config.window = window < config.max_context() ? static_cast<int>(window) : 0;
   return OkStatus();
 }
 
@@ -76,7 +76,7 @@ Status ReadKindsOfLayers(const FamilySource& source, int every, ModelConfig& con
   ASSIGN_OR_RETURN(const int64_t window,
                    source.keys.IntOr("attention.sliding_window", 0, 0, kMaxContext));
   if (window != 0) {
-    config.window = static_cast<int>(std::min<int64_t>(window, config.context_length));
+    config.window = static_cast<int>(std::min<int64_t>(window, config.max_context()));
     for (int i = 0; i < config.layers; ++i) config.windowed.push_back((i + 1) % every != 0);
     return ReadWindowedLayers(source, config);
   }

@@ -1,6 +1,6 @@
 // Phi 3 and 3.5, Phi 4: queries, keys and values are one tensor in the file, and so are gate and up
-// (decoder_tensors.cc takes them apart); heads may rotate in part. Of "longrope" the factors of
-// short texts are used, and the context ends where those of long ones would begin (config.cc).
+// (decoder_tensors.cc takes them apart); heads may rotate in part. "longrope" has factors for short
+// and for long texts (config.cc).
 #include "model/families/family.h"
 
 namespace tutti::model {
