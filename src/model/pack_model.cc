@@ -2,6 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <iterator>
+#include <string_view>
+#include <vector>
+
 #include "base/check.h"
 #include "gguf/header_writer.h"
 #include "packed/file.h"
@@ -9,8 +14,14 @@
 namespace tutti::model {
 namespace {
 
-// The one tensor whose data is read when a model is opened, not with the weights.
-constexpr std::string_view kRopeFactors = "rope_freqs.weight";
+// The tensors whose data is read when a model is opened, not with the weights.
+constexpr std::string_view kReadAtOpening[] = {"rope_freqs.weight", "rope_factors_short.weight",
+                                               "rope_factors_long.weight"};
+
+bool IsReadAtOpening(std::string_view name) {
+  return std::find(std::begin(kReadAtOpening), std::end(kReadAtOpening), name) !=
+         std::end(kReadAtOpening);
+}
 
 // The front of a GGUF of the file's pairs and tensors, and its size if it were whole.
 struct Description {
@@ -22,21 +33,28 @@ Result<Description> Describe(const gguf::File& file) {
   const gguf::Header& header = file.header();
   gguf::HeaderWriter writer;
   for (size_t i = 0; i < header.entry_count(); ++i) writer.Copy(header.entry(i));
-  const gguf::TensorInfo* factors = file.FindTensor(kRopeFactors);
   const auto put = [&](const gguf::TensorInfo& tensor) {
     writer.Tensor(tensor.name, tensor.dtype(), tensor.shape, tensor.bytes);
   };
-  if (factors != nullptr) put(*factors);
-  for (const gguf::TensorInfo& tensor : file.tensors()) {
-    if (tensor.name != kRopeFactors) put(tensor);
+  std::vector<const gguf::TensorInfo*> read_at_opening;  // their data follows the header
+  for (const std::string_view name : kReadAtOpening) {
+    const gguf::TensorInfo* tensor = file.FindTensor(name);
+    if (tensor == nullptr) continue;
+    put(*tensor);
+    read_at_opening.push_back(tensor);
   }
+  for (const gguf::TensorInfo& tensor : file.tensors()) {
+    if (!IsReadAtOpening(tensor.name)) put(tensor);
+  }
+  const uint64_t alignment = header.alignment();
   Description description;
-  description.bytes = writer.Build(header.alignment());
-  description.whole_bytes = description.bytes.size() + writer.DataBytes(header.alignment());
-  if (factors == nullptr) return description;
-  const size_t at = description.bytes.size();
-  description.bytes.resize(at + static_cast<size_t>(factors->bytes));
-  RETURN_IF_ERROR(file.Read(*factors, 0, std::span(description.bytes).subspan(at)));
+  description.bytes = writer.Build(alignment);
+  description.whole_bytes = description.bytes.size() + writer.DataBytes(alignment);
+  for (const gguf::TensorInfo* tensor : read_at_opening) {
+    const size_t at = (description.bytes.size() + alignment - 1) / alignment * alignment;
+    description.bytes.resize(at + static_cast<size_t>(tensor->bytes));
+    RETURN_IF_ERROR(file.Read(*tensor, 0, std::span(description.bytes).subspan(at)));
+  }
   return description;
 }
 

@@ -10,6 +10,9 @@
 #include <mutex>
 #include <numeric>
 
+#include "model/decoder_checkpoint.h"
+#include "model/pack_model.h"
+#include "packed/file.h"
 #include "runner/cpu_model_runner.h"
 #include "runner/testing/direct_driver.h"
 
@@ -164,6 +167,30 @@ TEST(DecoderFamiliesTest, AGgufThatIsMadeOfAFolderIsTheConverters) {
 }
 
 // The measure of fusion knows all families but mixtures.
+// Factors of rotation are read when a model is opened, and a packed file holds the data of such
+// tensors alone, apart from the weights.
+TEST(DecoderFamiliesTest, APackedModelKeepsItsFactorsOfRotation) {
+  size_t with_factors = 0;
+  for (const FamilyGolden& golden : FamilyGoldens()) {
+    const auto file = GgufOfFolder(golden);
+    ASSERT_TRUE(file.ok()) << golden.family << ": " << file.status();
+    const auto packed = model::PackModel(**file, {.mode = WeightMode::kF32});
+    ASSERT_TRUE(packed.ok()) << golden.family << ": " << packed.status();
+    std::vector<std::byte> bytes = packed->front;
+    bytes.insert(bytes.end(), packed->weights->data(),
+                 packed->weights->data() + packed->weights->bytes());
+    auto opened = packed::File::FromSource(files::MemorySource(bytes, packed::kTruncated));
+    ASSERT_TRUE(opened.ok()) << golden.family << ": " << opened.status();
+    const auto read = model::DecoderCheckpoint::FromPacked(std::move(*opened));
+    ASSERT_TRUE(read.ok()) << golden.family << ": " << read.status();
+    const model::ModelConfig& made = packed->weights->config();
+    EXPECT_EQ(read->config.rope_freq_factors, made.rope_freq_factors) << golden.family;
+    EXPECT_EQ(read->config.rope_long_factors, made.rope_long_factors) << golden.family;
+    with_factors += !made.rope_long_factors.empty();
+  }
+  EXPECT_GT(with_factors, 0u);
+}
+
 TEST_P(DecoderFamilies, OneOperationAtATimeGivesThemToo) {
   for (const FamilyGolden& golden : FamilyGoldens()) {
     SCOPED_TRACE(golden.family);
