@@ -112,6 +112,10 @@ ArgmaxState MergeArgmax(const ArgmaxState& a, const ArgmaxState& b) {
   return a.id < b.id ? a : b;
 }
 
+const GemmKernels& OracleOf(const GemmKernels& kernels) {
+  return kernels.bf16_tiles ? ScalarBf16TilesGemmKernels() : ScalarGemmKernels();
+}
+
 namespace {
 
 struct ScratchSizes {

@@ -12,7 +12,8 @@
 //
 // Bits: an output row depends on its own activations and on the weights only: never on M, its place
 // in the batch, the tiling, the path, the range of panels or the number of workers. All tables give
-// the same bits as the scalar one. The arithmetic, per output, over the 32-wide blocks b of K in
+// the same bits as the scalar one, but for bfloat16 in pairs, where a tile unit sums in an order of
+// its own. The arithmetic, per output, over the 32-wide blocks b of K in
 // ascending order:
 //
 //   quantised formats:
@@ -28,6 +29,9 @@
 //   kBf16Pairs: x rounded to bfloat16, to nearest even; for pairs of k ascending
 //     f = fma(w, x, f) of the odd k, then of the even one
 //     what is smaller than a normal float32 counts as zero (as `vdpbf16ps` does)
+//   the same with GemmKernels::bf16_tiles, whose order is that of a tile unit (`tdpbf16ps`):
+//     e = fma(w, x, e) over the even k of the block, o = fma(w, x, o) over the odd ones, from zero
+//     f = f + (e + o)
 //   float formats:
 //     f = fma(w, x, f), k ascending
 //
@@ -46,7 +50,7 @@ namespace tutti::kernels {
 inline constexpr int kPanelRows = 32;   // weight rows per panel; N is padded to it
 inline constexpr int kQuantBlock = 32;  // activations and weights per scale
 inline constexpr int kMaxTile = 8;      // activation rows of one register tile
-inline constexpr int kUnitTile = 16;    // of one tile of a tile unit (AMX)
+inline constexpr int kUnitTile = 32;    // the same of a tile unit (AMX), two of whose tiles have 16
 inline constexpr int kMaxOutliers = 2;  // columns of activations that stay floats
 
 // The rows of a packed matrix: weight rows padded to whole panels.
@@ -270,6 +274,7 @@ PanelRange WorkerPanels(const PackedMatrix& matrix, int32_t worker, int32_t work
 struct GemmKernels {
   const char* name;  // which files wrote it: "scalar", "avx2", "avxvnni", "avx512vnni", ...
   bool bf16_pairs;   // whether gemm() takes WeightFormat::kBf16Pairs
+  bool bf16_tiles;   // whether it sums them in the order of a tile unit
 
   // QuantizedRows::tile_rows that gemm() multiplies fastest; it takes kMaxTile too.
   int32_t (*tile_rows)(int32_t rows, ScalePer scale);
@@ -285,6 +290,9 @@ struct GemmKernels {
 
 // Filled in cpu/<isa>/gemm_*.cc. Call only on a machine that has the instructions.
 const GemmKernels& ScalarGemmKernels();
+const GemmKernels& ScalarBf16TilesGemmKernels();
+// The scalar table that gives the bits of `kernels`: the second one if that has bf16_tiles.
+const GemmKernels& OracleOf(const GemmKernels& kernels);
 const GemmKernels& Avx2GemmKernels();
 const GemmKernels& AvxVnniGemmKernels();
 const GemmKernels& Avx512VnniGemmKernels();

@@ -1,4 +1,5 @@
 // The tiles of AMX over a tile unit in plain C++, for gemm_test.cc: every machine runs them.
+#include <cmath>
 #include <cstring>
 
 #include "kernels/cpu/gemm_tile.h"
@@ -6,6 +7,7 @@
 #include "kernels/cpu/unroll.h"
 #include "kernels/gemm.h"
 #include "kernels/isa.h"
+#include "tensor/blocks.h"
 
 namespace tutti::kernels {
 namespace amx_emulated {
@@ -46,6 +48,36 @@ void StoreTile(void* to, int64_t stride) {
   }
 }
 
+template <int kTile>
+void ZeroTile() {
+  std::memset(unit.tiles[kTile], 0, sizeof unit.tiles[kTile]);
+}
+
+// The pseudo-code of TDPBF16PS in the SDM: inputs and results below the normal floats are zero.
+float Normal(float x) { return std::fabs(x) < 0x1p-126f ? std::copysign(0.0f, x) : x; }
+float BFloat(const uint8_t* from) {
+  uint16_t bits;
+  std::memcpy(&bits, from, sizeof bits);
+  return Normal(tensor::BFloatToFloat(bits));
+}
+template <int kSum, int kA, int kB>
+void MultiplyAddBf16() {
+  for (int m = 0; m < unit.shapes.rows[kSum]; ++m) {
+    for (int n = 0; n < unit.shapes.row_bytes[kSum] / 4; ++n) {
+      float even = 0, odd = 0, sum;
+      for (int k = 0; k < unit.shapes.row_bytes[kA] / 4; ++k) {
+        const uint8_t* a = unit.tiles[kA][m] + 4 * k;
+        const uint8_t* b = unit.tiles[kB][k] + 4 * n;
+        even = Normal(std::fma(BFloat(a), BFloat(b), even));
+        odd = Normal(std::fma(BFloat(a + 2), BFloat(b + 2), odd));
+      }
+      std::memcpy(&sum, unit.tiles[kSum][m] + 4 * n, sizeof sum);
+      sum = Normal(sum + Normal(even + odd));
+      std::memcpy(unit.tiles[kSum][m] + 4 * n, &sum, sizeof sum);
+    }
+  }
+}
+
 template <int kSum, int kA, int kB>
 void MultiplyAdd() {
   for (int m = 0; m < unit.shapes.rows[kSum]; ++m) {
@@ -71,7 +103,7 @@ const GemmKernels& VectorKernels() { return ScalarGemmKernels(); }
 
 #include "kernels/cpu/amx/gemm_unit.inc"
 
-constexpr GemmKernels kTable = {"amx-emulated", true, UnitTileRows, QuantizeRange, Gemm};
+constexpr GemmKernels kTable = {"amx-emulated", true, true, UnitTileRows, QuantizeRange, Gemm};
 
 }  // namespace
 }  // namespace amx_emulated

@@ -57,11 +57,11 @@ TEST(GemmBf16Pairs, EveryTableGivesTheOraclesBits) {
   for (int round = 0; round < support::Amount(60, 20); ++round) {
     const auto n = static_cast<int32_t>(random.Between(1, 100));
     const auto k = static_cast<int32_t>(random.Between(1, 30)) * 32;
-    const auto m = static_cast<int32_t>(random.Between(1, 40));
+    const auto m = static_cast<int32_t>(random.Between(1, 70));
     const Matrix matrix(n, k, 100 + static_cast<uint64_t>(round));
     const std::vector<float> x = RandomFloats(static_cast<size_t>(m * k), 200, 3.0f);
-    const std::vector<float> want = Product(ScalarGemmKernels(), matrix.packed.view, x);
     for (const GemmKernels* kernels : TablesWithPairs()) {
+      const std::vector<float> want = Product(OracleOf(*kernels), matrix.packed.view, x);
       for (const GemmPath path : {GemmPath::kAuto, GemmPath::kDirect, GemmPath::kUnpacked}) {
         EXPECT_TRUE(SameBits(Product(*kernels, matrix.packed.view, x, path), want))
             << kernels->name << " n=" << n << " k=" << k << " m=" << m;
@@ -70,24 +70,27 @@ TEST(GemmBf16Pairs, EveryTableGivesTheOraclesBits) {
   }
 }
 
-TEST(GemmBf16Pairs, EqualsTheDefinitionWithinFloatRounding) {
+TEST(GemmBf16Pairs, OraclesEqualTheDefinitionWithinFloatRounding) {
   const int32_t n = 70, k = 320, m = 11;
   const Matrix matrix(n, k, 5);
   const std::vector<float> x = RandomFloats(static_cast<size_t>(m * k), 6, 2.0f);
-  const std::vector<float> got = Product(ScalarGemmKernels(), matrix.packed.view, x);
   std::vector<float> row(static_cast<size_t>(k));
-  for (int32_t i = 0; i < n; ++i) {
-    tensor::DequantizeRow(tensor::DType::kBF16, matrix.file.view.row(i), row.data(), k);
-    for (int32_t j = 0; j < m; ++j) {
-      double want = 0, magnitude = 0;
-      for (size_t c = 0; c < static_cast<size_t>(k); ++c) {
-        const double product =
-            static_cast<double>(Rounded(x[static_cast<size_t>(j * k) + c])) * row[c];
-        want += product;
-        magnitude += std::fabs(product);
+  for (const GemmKernels* oracle : {&ScalarGemmKernels(), &ScalarBf16TilesGemmKernels()}) {
+    const std::vector<float> got = Product(*oracle, matrix.packed.view, x);
+    for (int32_t i = 0; i < n; ++i) {
+      tensor::DequantizeRow(tensor::DType::kBF16, matrix.file.view.row(i), row.data(), k);
+      for (int32_t j = 0; j < m; ++j) {
+        double want = 0, magnitude = 0;
+        for (size_t c = 0; c < static_cast<size_t>(k); ++c) {
+          const double product =
+              static_cast<double>(Rounded(x[static_cast<size_t>(j * k) + c])) * row[c];
+          want += product;
+          magnitude += std::fabs(product);
+        }
+        ASSERT_NEAR(got[static_cast<size_t>(j * matrix.packed.view.rows + i)], want,
+                    1e-5 * magnitude)
+            << oracle->name;
       }
-      ASSERT_NEAR(got[static_cast<size_t>(j * matrix.packed.view.rows + i)], want,
-                  1e-5 * magnitude);
     }
   }
 }
@@ -97,9 +100,9 @@ TEST(GemmBf16Pairs, ARowsBitsDependOnNothingElse) {
   const int32_t n = 96, k = 576;
   const Matrix matrix(n, k, 7);
   for (const GemmKernels* kernels : TablesWithPairs()) {
-    const std::vector<float> x = RandomFloats(static_cast<size_t>(33 * k), 8);
+    const std::vector<float> x = RandomFloats(static_cast<size_t>(66 * k), 8);
     const std::vector<float> all = Product(*kernels, matrix.packed.view, x);
-    for (const int32_t m : {1, 2, 3, 5, 7, 8, 9, 17, 32}) {
+    for (const int32_t m : {1, 2, 3, 5, 7, 8, 9, 16, 17, 31, 32, 33, 34, 49, 65}) {
       const std::vector<float> some = Product(
           *kernels, matrix.packed.view, {x.begin(), x.begin() + static_cast<ptrdiff_t>(m) * k});
       EXPECT_TRUE(SameBits(some, {all.begin(), all.begin() + static_cast<ptrdiff_t>(m) * n}))

@@ -31,7 +31,7 @@ PeakKernels PeaksFor(Isa isa) {
     case Isa::kAvx512Bf16:
       return {Avx512VnniPeakKernels().int8, Avx512VnniPeakKernels().float32, Avx512Bf16Peak};
     case Isa::kAmx:
-      return {AmxInt8Peak, Avx512VnniPeakKernels().float32, Avx512Bf16Peak};
+      return {AmxInt8Peak, Avx512VnniPeakKernels().float32, AmxBf16Peak};
 #elif defined(__aarch64__)
     case Isa::kNeonDot:
       return NeonDotPeakKernels();

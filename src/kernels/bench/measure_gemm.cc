@@ -126,7 +126,7 @@ Status CheckAnswer(const GemmKernels& kernels, Operands& op) {
   GemmArgs args = op.args;
   args.out = oracle.data();
   for (int32_t panel : {0, panels - 1}) {
-    ScalarGemmKernels().gemm(args, panel, panel + 1, op.scratch[0].data());
+    OracleOf(kernels).gemm(args, panel, panel + 1, op.scratch[0].data());
     for (int32_t m = 0; m < args.rows; ++m) {
       const size_t at =
           static_cast<size_t>(m) * args.out_stride + static_cast<size_t>(panel) * kPanelRows;

@@ -23,7 +23,8 @@ const PeakKernels& I8mmPeakKernels();
 
 // The loop for AVX512_BF16, in addition to those of AVX-512 VNNI.
 double Avx512Bf16Peak(int64_t rounds);
-// The loop for AMX: a round is four products of whole tiles.
+// The loops for AMX: a round is four products of whole tiles.
 double AmxInt8Peak(int64_t rounds);
+double AmxBf16Peak(int64_t rounds);
 
 }  // namespace tutti::kernels

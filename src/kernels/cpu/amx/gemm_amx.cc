@@ -1,5 +1,5 @@
-// The GEMM table of AMX: int8 with one scale per row, of many rows, by the tile unit; everything
-// else as AVX-512 VNNI and BF16.
+// The GEMM table of AMX: bfloat16, and int8 with one scale per row of many rows, by the tile unit;
+// everything else as AVX-512 VNNI.
 #include "kernels/cpu/amx/tile_unit.h"
 #include "kernels/cpu/avx512vnni/gemm_vec.h"
 #include "kernels/cpu/gemm_tile.h"
@@ -15,7 +15,7 @@ const GemmKernels& VectorKernels() { return Avx512Bf16GemmKernels(); }
 
 #include "kernels/cpu/amx/gemm_unit.inc"
 
-constexpr GemmKernels kTable = {"amx", true, UnitTileRows, QuantizeRange, Gemm};
+constexpr GemmKernels kTable = {"amx", true, true, UnitTileRows, QuantizeRange, Gemm};
 
 }  // namespace
 }  // namespace amx

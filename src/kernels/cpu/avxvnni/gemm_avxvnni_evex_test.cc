@@ -16,7 +16,8 @@ inline __m256i DotBytes(__m256i sum, __m256i w, __m256i x) {
 
 #include "kernels/cpu/avx2/gemm_ymm.inc"
 
-constexpr GemmKernels kTable = {"avxvnni-evex", false, RegisterTileRows, QuantizeRange, GemmRange};
+constexpr GemmKernels kTable = {"avxvnni-evex",   false,         false,
+                                RegisterTileRows, QuantizeRange, GemmRange};
 
 }  // namespace
 }  // namespace avxvnni_evex

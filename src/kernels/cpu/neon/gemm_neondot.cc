@@ -14,7 +14,8 @@ constexpr bool kHasMatrix = false;
 
 #include "kernels/cpu/neon/gemm_neon.inc"
 
-constexpr GemmKernels kTable = {"neondot", false, RegisterTileRows, QuantizeRange, GemmRange};
+constexpr GemmKernels kTable = {"neondot",        false,         false,
+                                RegisterTileRows, QuantizeRange, GemmRange};
 
 }  // namespace
 }  // namespace neondot

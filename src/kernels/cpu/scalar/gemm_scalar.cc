@@ -206,6 +206,25 @@ void TileBf16Pairs(const TileArgs& args) {
   }
 }
 
+// The sums of each block apart, as a tile unit has them.
+void TileBf16Tiles(const TileArgs& args) {
+  StartTile(args);
+  for (int32_t b = 0; b < args.blocks; ++b) {
+    for (int32_t m = 0; m < args.rows; ++m) {
+      const int8_t* x = args.q + (b * args.rows + m) * 64;
+      float* c = args.c + static_cast<size_t>(m) * args.c_stride;
+      for (int n = 0; n < 32; ++n) {
+        float sums[2] = {};  // of even and odd k
+        for (int32_t k = 0; k < 32; ++k) {
+          const float w = BFloatAt(args.w + (b * 16 + k / 2) * 128 + 4 * n + 2 * (k % 2));
+          sums[k % 2] = WithoutSubnormal(std::fma(w, BFloatAt(x + 2 * k), sums[k % 2]));
+        }
+        c[n] = WithoutSubnormal(c[n] + WithoutSubnormal(sums[0] + sums[1]));
+      }
+    }
+  }
+}
+
 template <WeightFormat kFormat>
 void TileFloat(const TileArgs& args) {
   StartTile(args);
@@ -221,7 +240,8 @@ void TileFloat(const TileArgs& args) {
   }
 }
 
-TileKernel DirectTile(WeightFormat format, int32_t) {
+// `bf16_tiles`: whether sums of kBf16Pairs have the order of a tile unit.
+TileKernel TileOf(WeightFormat format, bool bf16_tiles) {
   switch (format) {
     case WeightFormat::kQ4_0:
       return TileDirect<WeightFormat::kQ4_0>;
@@ -238,7 +258,7 @@ TileKernel DirectTile(WeightFormat format, int32_t) {
     case WeightFormat::kI8Row:
       return TileRowScaled;
     case WeightFormat::kBf16Pairs:
-      return TileBf16Pairs;
+      return bf16_tiles ? TileBf16Tiles : TileBf16Pairs;
     case WeightFormat::kF32:
       return TileFloat<WeightFormat::kF32>;
     case WeightFormat::kF16:
@@ -258,12 +278,22 @@ TileKernel UnpackedTile(WeightFormat format, int32_t) {
 
 void PrefetchRange(const uint8_t*, size_t) {}
 
+namespace pairs {
+TileKernel DirectTile(WeightFormat format, int32_t) { return TileOf(format, false); }
 #include "kernels/cpu/gemm_driver.inc"
+constexpr GemmKernels kTable = {"scalar", true, false, RegisterTileRows, QuantizeRange, GemmRange};
+}  // namespace pairs
 
-constexpr GemmKernels kTable = {"scalar", true, RegisterTileRows, QuantizeRange, GemmRange};
+namespace tiles {
+TileKernel DirectTile(WeightFormat format, int32_t) { return TileOf(format, true); }
+#include "kernels/cpu/gemm_driver.inc"
+constexpr GemmKernels kTable = {"scalar bf16 tiles", true,          true,
+                                RegisterTileRows,    QuantizeRange, GemmRange};
+}  // namespace tiles
 
 }  // namespace
 
-const GemmKernels& ScalarGemmKernels() { return kTable; }
+const GemmKernels& ScalarGemmKernels() { return pairs::kTable; }
+const GemmKernels& ScalarBf16TilesGemmKernels() { return tiles::kTable; }
 
 }  // namespace tutti::kernels
