@@ -35,6 +35,12 @@ void InstanceStatistics::Publish(const Scheduler& scheduler, const kv::KvBlockPo
   count_.kv_blocks_free = pool.free();
   count_.kv_blocks_cached = pool.cached();
   count_.kv_blocks_active = kv_blocks_ - pool.free() - pool.cached();
+  const kv::StatePool& states = pool.states();
+  count_.state_slots_total = states.total();
+  count_.state_slots_free = states.free();
+  count_.state_slots_active = states.active();
+  count_.state_slots_cached = states.cached();
+  count_.evicted_checkpoints = states.evicted();
   count_.kv_waste_tokens = scheduler.unused_slots();
   count_.preemptions = scheduler.preemptions();
   count_.kv_evicted_blocks = pool.evicted();

@@ -22,6 +22,19 @@ void TakeSnapshot(const DecoderInstance& decoder, EngineSnapshot* snapshot) {
   out.active = pool.active();
   out.total = pool.total();
   out.promised = pool.promised();
+  const kv::StatePool& states = pool.states();
+  out.states_free = states.free();
+  out.states_cached = states.cached();
+  out.states_active = states.active();
+  out.states_total = states.total();
+  out.state_references.clear();
+  for (kv::StateId id = 0; id < states.total(); ++id)
+    out.state_references.push_back(states.references(id));
+  out.checkpoints.clear();
+  for (kv::BlockId b = 0; states.total() > 0 && b < pool.total(); ++b)
+    out.checkpoints.push_back(states.Of(b));
+  out.states_broken.clear();
+  states.Check(&out.states_broken);
   out.references.clear();
   out.block_indexed.clear();
   for (kv::BlockId b = 0; b < pool.total(); ++b) {
@@ -46,6 +59,7 @@ void TakeSnapshot(const DecoderInstance& decoder, EngineSnapshot* snapshot) {
       view.overtaken = s->overtaken;
       view.promised = s->blocks.promised();
       view.copy_from = s->copy_from;
+      view.recurrent = s->recurrent;
       view.first_block = out.table_blocks.size();
       view.blocks = static_cast<size_t>(s->blocks.size());
       for (int i = 0; i < s->blocks.size(); ++i) {
@@ -57,6 +71,37 @@ void TakeSnapshot(const DecoderInstance& decoder, EngineSnapshot* snapshot) {
     }
   }
 }
+
+namespace {
+
+// The slots of recurrent states, after the sequences were checked.
+std::string FindStateViolation(const EngineSnapshot& s) {
+  if (!s.states_broken.empty()) return s.states_broken;
+  if (s.states_free + s.states_cached + s.states_active != s.states_total)
+    return "states are lost: free + cached + active != total";
+  std::vector<int> holders(s.state_references.size(), 0);
+  for (const SequenceSnapshot& q : s.sequences) {
+    for (const kv::StateId id : {q.recurrent.live, q.recurrent.from, q.recurrent.fork}) {
+      if (id != kv::kNoState) ++holders[static_cast<size_t>(id)];
+    }
+    if (q.recurrent.live != kv::kNoState &&
+        s.state_references[static_cast<size_t>(q.recurrent.live)] != 1)
+      return "the state of sequence " + std::to_string(q.id) + " is held by others too";
+  }
+  for (size_t id = 0; id < holders.size(); ++id) {
+    if (holders[id] != s.state_references[id]) {
+      return "state " + std::to_string(id) + " has " + std::to_string(s.state_references[id]) +
+             " references and " + std::to_string(holders[id]) + " holders";
+    }
+  }
+  for (size_t b = 0; b < s.checkpoints.size(); ++b) {
+    if (s.checkpoints[b] != kv::kNoState && !s.block_indexed[b])
+      return "block " + std::to_string(b) + " has a checkpoint and is not in the index";
+  }
+  return "";
+}
+
+}  // namespace
 
 std::string FindViolation(const EngineSnapshot& s) {
   if (s.free + s.cached + s.active != s.total)
@@ -75,7 +120,8 @@ std::string FindViolation(const EngineSnapshot& s) {
     };
     running += q.state == SequenceState::kRunning ? 1 : 0;
     waiting += q.state == SequenceState::kWaiting ? 1 : 0;
-    const bool holds = q.blocks > 0 || q.copy_from != kv::kNoBlock;
+    const RecurrentState& r = q.recurrent;
+    const bool holds = q.blocks > 0 || q.copy_from != kv::kNoBlock || r.live != kv::kNoState;
     idle += holds && q.state != SequenceState::kRunning ? 1 : 0;
     promised += q.promised;
     if (q.state == SequenceState::kFinished && (holds || q.promised > 0))
@@ -89,6 +135,16 @@ std::string FindViolation(const EngineSnapshot& s) {
     if (static_cast<int>(q.blocks) > BlocksFor(q.computed))
       return fail("holds more than one block it does not use");
     if (q.indexed * kBlockTokens > q.computed) return fail("indexed what it has not computed");
+    if (s.states_total > 0) {
+      if (q.state == SequenceState::kRunning && r.live == kv::kNoState)
+        return fail("runs without a recurrent state");
+      if (r.live == kv::kNoState &&
+          (q.blocks > 0 || r.from != kv::kNoState || r.fork != kv::kNoState || r.tokens >= 0))
+        return fail("holds memory without a recurrent state");
+      if (r.live != kv::kNoState && q.computed > 0 && r.tokens != q.computed &&
+          r.from == kv::kNoState)
+        return fail("has a recurrent state of another position");
+    }
     if (q.preemptions > s.max_preemptions) return fail("was preempted too often");
     if (q.overtaken > s.max_overtakes) return fail("was overtaken too often");
     for (size_t i = 0; i < q.blocks; ++i) {
@@ -111,7 +167,7 @@ std::string FindViolation(const EngineSnapshot& s) {
     active += holders[b] > 0 ? 1 : 0;
   }
   if (active != s.active) return "active blocks are miscounted";
-  return "";
+  return FindStateViolation(s);
 }
 
 }  // namespace tutti::engine

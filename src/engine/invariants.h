@@ -19,6 +19,7 @@ struct SequenceSnapshot {
   int preemptions = 0, overtaken = 0;
   int promised = 0;
   kv::BlockId copy_from = kv::kNoBlock;
+  RecurrentState recurrent;
   size_t first_block = 0, blocks = 0;  // range in EngineSnapshot::table_blocks
 };
 
@@ -28,7 +29,11 @@ struct EngineSnapshot {
   int running = 0, waiting = 0, idle_holders = 0;
   uint64_t preemptions = 0;
   int free = 0, cached = 0, active = 0, total = 0, promised = 0;
-  std::vector<int> references;                 // by block
+  std::vector<int> references;  // by block
+  int states_free = 0, states_cached = 0, states_active = 0, states_total = 0;
+  std::vector<int> state_references;           // by slot of a recurrent state
+  std::vector<kv::StateId> checkpoints;        // by block; empty without states
+  std::string states_broken;                   // what StatePool::Check found
   std::vector<bool> block_indexed;             // by block
   std::vector<kv::BlockId> table_blocks;       // of all sequences, one after the other
   std::vector<bool> table_generation_matches;  // parallel

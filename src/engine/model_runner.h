@@ -18,6 +18,7 @@
 #include "engine/options.h"
 #include "grammar/token_mask.h"
 #include "kv/block_table.h"
+#include "kv/state_pool.h"
 #include "sampling/sampler.h"
 
 namespace tutti::engine {
@@ -30,6 +31,14 @@ struct SequenceSlice {
   int start = 0;                        // position of tokens[0] = tokens already in the KV cache
   std::span<const kv::BlockId> blocks;  // block table; covers start + n tokens
   bool sample = false;                  // draw the token that follows tokens.back()
+  // Recurrent state, for a model that has one (RunnerLimits::state_slots); else kNoState. `state`
+  // is this sequence's own slot. The step begins with a copy of slot `state_from` if that is set,
+  // with zeros if `start` is 0, and else with what `state` holds: the state after `start` tokens.
+  // It ends with the state after all tokens of the slice, also in slot `state_save` if that is set.
+  // If the step fails, the contents of `state` and `state_save` count for nothing.
+  kv::StateId state = kv::kNoState;
+  kv::StateId state_from = kv::kNoState;  // no slice of the plan writes it
+  kv::StateId state_save = kv::kNoState;  // of no other slice of the plan
   // Trailing draft tokens, verified in this step, at most kMaxDrafts: if `sample`, the token that
   // follows each of them is drawn too, as if all tokens before it had been drawn.
   int drafts = 0;
@@ -64,9 +73,10 @@ struct StepPlan {
   uint64_t step = 0;              // counts up from 1
   std::vector<BlockCopy> copies;  // in order, all before any slice
   std::vector<SequenceSlice>
-      slices;              // decode rows first, then prefill chunks; each sequence at most once
-  int tokens = 0;          // sum of slices[i].tokens.size(), draft tokens included
-  bool abortable = false;  // only batch-class sequences: may be aborted for an urgent request
+      slices;      // decode rows first, then prefill chunks; each sequence at most once
+  int tokens = 0;  // sum of slices[i].tokens.size(), draft tokens included
+  // Only batch-class sequences, without recurrent states: may be aborted for an urgent request.
+  bool abortable = false;
 };
 
 struct SliceResult {
@@ -98,7 +108,8 @@ struct RunnerLimits {
   int kv_blocks = 0;        // blocks of kBlockTokens in the device's KV memory
   int max_step_tokens = 0;  // rows the scratch was sized for: a plan never holds more
   int max_step_slices = 0;
-  int context = 0;  // tokens per sequence the model and its position tables allow
+  int state_slots = 0;  // slots of recurrent states; 0: the model has none
+  int context = 0;      // tokens per sequence the model and its position tables allow
   int vocab_size = 0;
   size_t weight_bytes = 0;  // weights that a step reads, as stored in memory; 0: unknown
 };

@@ -1,10 +1,12 @@
 #include "engine/scheduler.h"
 
 #include <algorithm>
+#include <climits>
 #include <utility>
 
 #include "base/check.h"
 #include "engine/policy/admission.h"
+#include "engine/policy/checkpoint.h"
 #include "engine/policy/order.h"
 
 namespace tutti::engine {
@@ -42,7 +44,7 @@ void Scheduler::Pause(Sequence& s) {
   CHECK(planned_.empty()) << "pause inside a step";
   if (s.state() == SequenceState::kRunning) {
     EraseRunning(s);
-    if (!s.blocks.empty() || s.copy_from != kv::kNoBlock) memory_.SetIdle(s, true);
+    if (!SequenceMemory::Fresh(s)) memory_.SetIdle(s, true);
   } else {
     waiting_.Remove(s);
   }
@@ -113,7 +115,7 @@ const StepPlan& Scheduler::Plan(TimePoint now) {
   speculation_.Begin();
 
   if (suspects_ > 0) {
-    PlanSuspect();
+    PlanSuspect(now);
     if (!plan_.slices.empty() || !failures_.empty()) return plan_;
   }
   if (!SharedForward(options_.strategy)) {
@@ -158,7 +160,8 @@ const StepPlan& Scheduler::Plan(TimePoint now) {
   }
   PlanDrafts();
   // BatchOnly() did not see the sequences that this plan admitted; they may be of a higher class.
-  plan_.abortable = batch_only_ && given_up_ < kMaxGivenUp &&
+  // An aborted step would cost more than the time it saves if the states before it were lost.
+  plan_.abortable = batch_only_ && given_up_ < kMaxGivenUp && !memory_.stateful() &&
                     std::all_of(planned_.begin(), planned_.end(), [](const Planned& planned) {
                       return planned.sequence->request->priority == api::Priority::kBatch;
                     });
@@ -168,18 +171,35 @@ const StepPlan& Scheduler::Plan(TimePoint now) {
 void Scheduler::Rollback() {
   // Destroying a reservation returns its blocks; blocks go back in the reverse order.
   while (!planned_.empty()) {
-    DropDrafts(*planned_.back().sequence, plan_.slices[planned_.size() - 1].drafts);
+    Planned& planned = planned_.back();
+    Sequence& s = *planned.sequence;
+    DropDrafts(s, plan_.slices[planned_.size() - 1].drafts);
+    if (planned.save != kv::kNoState) memory_.DropSave(planned.save);
     planned_.pop_back();
+    if (!SequenceMemory::StateLost(s)) continue;
+    EraseRunning(s);
+    memory_.Release(s, /*keep_tail=*/true);
+    s.SetState(SequenceState::kWaiting);
+    s.refused_at.reset();
+    waiting_.Insert(s);
   }
 }
 
-void Scheduler::PlanSuspect() {
+void Scheduler::PlanSuspect(TimePoint now) {
   // Iterates over a copy: AddSlice may preempt, which removes sequences from running_.
   turn_order_.assign(running_.begin(), running_.end());
   for (Sequence* s : turn_order_) {
     if (!s->suspect || s->state() != SequenceState::kRunning) continue;
     if (AddSlice(*s, std::min(options_.prefill_chunk, TokensLeft()), /*may_preempt=*/true)) return;
     if (!failures_.empty()) return;
+  }
+  // A suspect that lost its recurrent state or was preempted waits. It is admitted here, alone.
+  if (running() >= MaxNumSeqs(options_)) return;
+  WaitingQueue::Scan scan(waiting_, now, options_.priority_aging);
+  while (Sequence* s = scan.Next()) {
+    if (!s->suspect || TryAdmit(*s) != Fit::kAdmitted) continue;
+    AddSlice(*s, std::min(options_.prefill_chunk, TokensLeft()), /*may_preempt=*/true);
+    return;
   }
 }
 
@@ -240,6 +260,8 @@ bool Scheduler::BatchOnly(TimePoint now) {
 void Scheduler::PlanDrafts() {
   // Interleaved sequences get one token each in turn, so none may draft.
   if (options_.strategy == Strategy::kInterleaved) return;
+  // A recurrent state cannot go back to the token before a rejected one.
+  if (memory_.stateful()) return;
   if (decode_rows_ == 0 || decode_rows_ > kMaxDraftSequences || prefill_tokens() > 0) return;
   // Tokens that a grammar forces are drafted even if speculation is off: they are nearly always
   // accepted.
@@ -396,6 +418,17 @@ bool Scheduler::AddSlice(Sequence& s, int budget, bool may_preempt) {
   const int start = s.reached();
   int count = std::min(s.wanted() - start, budget);
   if (count <= 0) return false;
+  // Where a slice of a sequence with a recurrent state must end, and would be copied.
+  int checkpoint = INT_MAX;
+  if (s.recurrent.live != kv::kNoState && memory_.CanSave()) {
+    checkpoint = NextCheckpoint({.start = start,
+                                 .size = static_cast<int>(s.tokens.size()),
+                                 .prompt = s.prompt_tokens,
+                                 .cached = s.root != kv::kNoRoot,
+                                 .forks = SequenceMemory::SiblingsWait(s),
+                                 .branch = s.recurrent.branch});
+    count = std::min(count, checkpoint - start);
+  }
   const bool scores = s.scoring() && start < s.prompt_tokens;
   if (scores)
     count = std::min(count, s.prompt_tokens - start);  // the recomputed output is not scored
@@ -403,7 +436,11 @@ bool Scheduler::AddSlice(Sequence& s, int budget, bool may_preempt) {
   int needed = BlocksFor(start + count) - s.blocks.size();
   if (needed > 0 && !MakeRoom(s, needed, may_preempt)) {
     if (s.copy_from != kv::kNoBlock) {  // its source may be the very block that is missing
-      memory_.DropCopy(s);
+      if (memory_.stateful()) {
+        memory_.Restart(s);  // its checkpoint belongs to the copied block
+      } else {
+        memory_.DropCopy(s);
+      }
       return AddSlice(s, budget, may_preempt);
     }
     // A prefill chunk shrinks to the blocks that are available.
@@ -434,6 +471,13 @@ bool Scheduler::AddSlice(Sequence& s, int budget, bool may_preempt) {
                                                             static_cast<size_t>(count));
   slice.start = start;
   slice.blocks = s.blocks.ids();
+  if (s.recurrent.live != kv::kNoState) {
+    if (start + count == checkpoint) planned.save = memory_.TakeSave();
+    slice.state = s.recurrent.live;
+    slice.state_from = s.recurrent.from;
+    slice.state_save = planned.save;
+    s.recurrent.tokens = -1;
+  }
   slice.sample = !s.request->score_only && start + count == static_cast<int>(s.tokens.size());
   slice.sampler = slice.sample ? &s.sampler : nullptr;
   if (scores) {

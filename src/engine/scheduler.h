@@ -130,13 +130,16 @@ class Scheduler {
     int computed_after = 0;  // without draft tokens
     int score_from = 0;
     bool scores = false;
-    bool by_model = false;  // its draft tokens are the second model's
-    Status constraint;      // why no mask could be made for its draw
+    bool by_model = false;            // its draft tokens are the second model's
+    Status constraint;                // why no mask could be made for its draw
+    kv::StateId save = kv::kNoState;  // slot of a checkpoint after the slice; owned
   };
   enum class Fit { kAdmitted, kDoesNotFit, kWaitsForSibling, kFailed };
 
+  // Undoes the plan: returns its blocks and slots. If the plan may have run, sequences whose
+  // recurrent state it may have changed wait again, and resume from a checkpoint.
   void Rollback();
-  void PlanSuspect();
+  void PlanSuspect(TimePoint now);
   void PlanTurn();
   void PlanDecodes();
   void PlanPrefills();

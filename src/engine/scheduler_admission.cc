@@ -27,6 +27,8 @@ void Scheduler::PlanAdmissions(TimePoint now, bool with_slices) {
   while (running() < max_num_seqs && budget > 0 && SlicesLeft()) {
     Sequence* s = scan.Next();
     if (s == nullptr) return;
+    // Part of a step that failed: it is admitted by PlanSuspect, alone, before any other.
+    if (s->suspect) return;
     // In a step for an interactive prompt, batch-class sequences are not admitted either.
     if (yielding_ && ClaimOf(*s, now).effective >= static_cast<int>(api::Priority::kBatch)) return;
     const Fit fit = TryAdmit(*s);
@@ -113,16 +115,17 @@ Scheduler::Fit Scheduler::TryAdmit(Sequence& s) {
     view.worst_blocks = std::max(0, WorstCaseBlocks(s.target_tokens) - held);
     view.revived = memory_.Revived(reuse_);
     view.available = pool_.available();
-    return BlocksToAdmit(view) <= SlackFor(view);
+    return BlocksToAdmit(view) <= SlackFor(view) && memory_.StateFits(s, reuse_);
   };
 
   while (!fits()) {
-    if (memory_.DropUnheldPartial(reuse_)) continue;
+    if (memory_.DropUnheldPartial(s, reuse_)) continue;
     if (memory_.ReclaimIdle(s)) {
       // The reclaimed blocks may have changed the index, or the sibling that `reuse_` refers to.
       memory_.Find(s, reuse_);
-    } else {
-      s.refused_at = SlackFor(view);
+    } else if (!memory_.DropForState(s, reuse_)) {
+      // A slot for the state may become available when no block does.
+      if (!memory_.stateful()) s.refused_at = SlackFor(view);
       return Fit::kDoesNotFit;
     }
   }
@@ -139,6 +142,7 @@ Scheduler::Fit Scheduler::TryAdmit(Sequence& s) {
   if (first) {
     s.cached_tokens = std::min(cached, s.prompt_tokens);
     waiting_.Charge(s.tenant, kPromptTokenCost * (s.prompt_tokens - s.cached_tokens));
+    memory_.DropForks(s);
   }
   admitted_.push_back({&s, cached, reuse_.queried, first});
   return Fit::kAdmitted;

@@ -72,6 +72,7 @@ void Scheduler::CommitSlice(size_t i, SliceResult& slice) {
     outcome.kind = Outcome::Kind::kFailed;
     outcome.status = std::move(status);
     planned.reservation.Return();
+    if (planned.save != kv::kNoState) memory_.DropSave(planned.save);
   };
   if (!slice.status.ok()) return fail(slice.status);
   if (planned.scores) {
@@ -107,6 +108,7 @@ void Scheduler::CommitSlice(size_t i, SliceResult& slice) {
   s.computed = planned.computed_after + accepted;
   SetSuspect(s, false);
   memory_.IndexFull(s);
+  memory_.CommitState(s, planned.save);
   if (planned.scores) {
     // A resumed sequence computes prompt tokens again whose log-probabilities were delivered.
     const int again = std::clamp(s.scored + 1 - planned.score_from, 0,

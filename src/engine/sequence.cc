@@ -36,29 +36,50 @@ void Sequence::SetState(SequenceState to) {
   state_ = to;
 }
 
-void SequenceMemory::Find(const Sequence& s, Reuse& reuse) const {
+void SequenceMemory::Find(const Sequence& s, Reuse& reuse, bool partial) const {
   reuse.found = {};
   reuse.blocks.clear();
   reuse.queried = 0;
+  reuse.state = kv::kNoState;
+  reuse.branch = 0;
   if (!Fresh(s) || s.scoring()) return;
   kv::PrefixIndex::Match& found = reuse.found;
   if (s.root != kv::kNoRoot) {
     const size_t known = s.tokens.size() - 1;  // one at least is computed anew, to draw from
+    const auto tokens = std::span<const TokenId>(s.tokens).first(known);
     reuse.queried = static_cast<int>(known);
-    found =
-        pool_.index().Lookup(s.root, std::span<const TokenId>(s.tokens).first(known), reuse.blocks);
+    found = pool_.index().Lookup(s.root, tokens, reuse.blocks);
+    if (stateful()) {
+      const int known_blocks = found.full_blocks;
+      reuse.blocks.clear();
+      found = pool_.index().LookupState(s.root, tokens, states_, partial, reuse.blocks);
+      if (known_blocks > found.full_blocks) reuse.branch = known_blocks * kBlockTokens;
+      if (found.partial != kv::kNoBlock) {
+        reuse.state = states_.Of(found.partial);
+      } else if (found.full_blocks > 0) {
+        reuse.state = states_.Of(reuse.blocks.back());
+      }
+    }
   }
+  if (partial) FindWithSibling(s, reuse);
+}
+
+void SequenceMemory::FindWithSibling(const Sequence& s, Reuse& reuse) const {
+  kv::PrefixIndex::Match& found = reuse.found;
   const int shared = s.prompt_tokens - 1;
   if (found.full_blocks * kBlockTokens + found.partial_tokens >= shared) return;
   for (const Sequence* other : s.siblings) {
     if (other == &s || other->computed < shared || BlocksFor(shared) > other->blocks.size())
       continue;
+    if (stateful() && other->recurrent.fork == kv::kNoState) continue;
     const auto ids = other->blocks.ids();
     found.full_blocks = shared / kBlockTokens;
     found.partial_tokens = shared % kBlockTokens;
     found.partial =
         found.partial_tokens > 0 ? ids[static_cast<size_t>(found.full_blocks)] : kv::kNoBlock;
     reuse.blocks.assign(ids.begin(), ids.begin() + found.full_blocks);
+    reuse.state = other->recurrent.fork;
+    reuse.branch = 0;
     return;
   }
 }
@@ -70,15 +91,42 @@ int SequenceMemory::Revived(const Reuse& reuse) const {
   return static_cast<int>(revived) + (partial ? 1 : 0);
 }
 
-bool SequenceMemory::DropUnheldPartial(Reuse& reuse) const {
+bool SequenceMemory::DropUnheldPartial(const Sequence& s, Reuse& reuse) const {
   kv::PrefixIndex::Match& found = reuse.found;
   if (found.partial == kv::kNoBlock || pool_.references(found.partial) > 0) return false;
+  if (stateful()) {  // the full blocks before it may have no checkpoint
+    Find(s, reuse, /*partial=*/false);
+    return true;
+  }
   found.partial = kv::kNoBlock;
   found.partial_tokens = 0;
   return true;
 }
 
+bool SequenceMemory::StateFits(const Sequence& s, const Reuse& reuse) const {
+  if (!stateful() || s.recurrent.live != kv::kNoState) return true;
+  const bool revives = reuse.state != kv::kNoState && states_.references(reuse.state) == 0;
+  return states_.available() >= (revives ? 2 : 1);
+}
+
+bool SequenceMemory::DropForState(const Sequence& s, Reuse& reuse) const {
+  if (reuse.state == kv::kNoState || StateFits(s, reuse) || states_.available() == 0) return false;
+  reuse.found = {};
+  reuse.blocks.clear();
+  reuse.state = kv::kNoState;
+  return true;
+}
+
 void SequenceMemory::Start(Sequence& s, const Reuse& reuse) {
+  if (stateful()) {
+    // The reference comes first: it protects the checkpoint from being taken as the slot.
+    s.recurrent.from = reuse.state;
+    if (reuse.state != kv::kNoState) states_.Reference(reuse.state);
+    s.recurrent.live = states_.Take();
+    CHECK(s.recurrent.live != kv::kNoState);
+    s.recurrent.tokens = -1;
+    s.recurrent.branch = reuse.branch;
+  }
   pool_.Share(s.blocks, reuse.blocks);
   s.computed = reuse.found.full_blocks * kBlockTokens;
   s.indexed = s.root == kv::kNoRoot ? 0 : reuse.found.full_blocks;
@@ -105,16 +153,88 @@ void SequenceMemory::IndexFull(Sequence& s) {
 
 void SequenceMemory::Release(Sequence& s, bool keep_tail) {
   DropCopy(s);
-  if (keep_tail && s.root != kv::kNoRoot && s.computed > s.indexed * kBlockTokens &&
-      s.indexed < s.blocks.size()) {
-    const auto from = static_cast<size_t>(s.indexed * kBlockTokens);
-    pool_.Index(
-        s.blocks, s.indexed, s.root,
-        std::span<const TokenId>(s.tokens).subspan(from, static_cast<size_t>(s.computed) - from));
+  kv::BlockId tail = kv::kNoBlock;  // where the sequence ends
+  if (keep_tail && s.root != kv::kNoRoot) {
+    const int indexed = s.indexed * kBlockTokens;
+    if (s.computed > indexed && s.indexed < s.blocks.size()) {
+      tail =
+          pool_.Index(s.blocks, s.indexed, s.root,
+                      std::span<const TokenId>(s.tokens).subspan(
+                          static_cast<size_t>(indexed), static_cast<size_t>(s.computed - indexed)));
+    } else if (s.computed > 0 && s.computed == indexed) {
+      tail = s.blocks[s.indexed - 1];
+    }
   }
+  AttachLive(s, tail);
+  DropStates(s);
   pool_.Release(s.blocks);
   s.computed = 0;
   s.indexed = 0;
+}
+
+// The slot itself becomes the checkpoint: the end of a sequence copies nothing.
+void SequenceMemory::AttachLive(Sequence& s, kv::BlockId tail) {
+  const RecurrentState& r = s.recurrent;
+  if (tail != kv::kNoBlock && r.live != kv::kNoState && r.tokens == s.computed)
+    states_.Attach(tail, r.live);
+}
+
+void SequenceMemory::DropStates(Sequence& s) {
+  for (const kv::StateId slot : {s.recurrent.live, s.recurrent.from, s.recurrent.fork}) {
+    if (slot != kv::kNoState) states_.Drop(slot);
+  }
+  s.recurrent = {};
+}
+
+void SequenceMemory::Restart(Sequence& s) {
+  DropCopy(s);
+  pool_.Release(s.blocks);
+  s.computed = 0;
+  s.indexed = 0;
+  const kv::StateId from = std::exchange(s.recurrent.from, kv::kNoState);
+  if (from != kv::kNoState) states_.Drop(from);
+  s.recurrent.tokens = -1;
+}
+
+bool SequenceMemory::SiblingsWait(const Sequence& s) {
+  return std::any_of(s.siblings.begin(), s.siblings.end(), [&](const Sequence* other) {
+    return other != &s && !other->has_run && other->state() != SequenceState::kFinished;
+  });
+}
+
+void SequenceMemory::DropForks(const Sequence& s) {
+  if (!stateful() || SiblingsWait(s)) return;
+  for (Sequence* other : s.siblings) {
+    kv::StateId& fork = other->recurrent.fork;
+    if (fork != kv::kNoState) states_.Drop(std::exchange(fork, kv::kNoState));
+  }
+}
+
+bool SequenceMemory::StateLost(const Sequence& s) {
+  const RecurrentState& r = s.recurrent;
+  return r.live != kv::kNoState && r.from == kv::kNoState && s.computed > 0;
+}
+
+void SequenceMemory::CommitState(Sequence& s, kv::StateId save) {
+  RecurrentState& r = s.recurrent;
+  if (r.live == kv::kNoState) return;
+  r.tokens = s.computed;
+  if (r.from != kv::kNoState) states_.Drop(std::exchange(r.from, kv::kNoState));
+  if (save == kv::kNoState) return;
+  const bool full = s.computed % kBlockTokens == 0 && s.indexed * kBlockTokens == s.computed;
+  if (full && s.root != kv::kNoRoot) states_.Attach(s.blocks[s.indexed - 1], save);
+  if (s.computed == s.prompt_tokens - 1 && r.fork == kv::kNoState && SiblingsWait(s)) {
+    r.fork = save;
+    return;
+  }
+  states_.Drop(save);
+  if (s.computed <= s.prompt_tokens || !full) return;
+  if (r.rolling > 0) {
+    const kv::BlockId before = s.blocks[r.rolling / kBlockTokens - 1];
+    const kv::StateId old = states_.Of(before);
+    if (old != kv::kNoState && states_.references(old) == 0) states_.Forget(before);
+  }
+  r.rolling = s.computed;
 }
 
 void SequenceMemory::SetIdle(Sequence& s, bool idle) {

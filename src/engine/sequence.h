@@ -49,6 +49,18 @@ struct DraftState {
   }
 };
 
+// RecurrentState: the slots of one sequence of a model with recurrent states; all kNoState for
+// other models and while the sequence holds no blocks. Part of a Sequence; managed by
+// SequenceMemory.
+struct RecurrentState {
+  kv::StateId live = kv::kNoState;  // the sequence's own, from its admission on
+  int tokens = -1;                  // tokens in it; -1: a step is changing it, or it was lost
+  kv::StateId from = kv::kNoState;  // checkpoint that the next slice begins with
+  kv::StateId fork = kv::kNoState;  // state before the prompt's last token, for other choices
+  int rolling = 0;  // tokens before its last checkpoint in the answer, which the next one replaces
+  int branch = 0;   // end of a known beginning of the prompt that had no checkpoint
+};
+
 // All moves of a sequence, through SetState(); the scheduler makes them:
 //
 //            Plan admits it              Finish
@@ -92,6 +104,7 @@ struct Sequence {
   kv::BlockId copy_from =
       kv::kNoBlock;     // a block to copy before the next slice (a reference is held), and ...
   int copy_tokens = 0;  // ... how many of its slots belong to this sequence
+  RecurrentState recurrent;
   sampling::RowState sampler;
   grammar::Matcher matcher;   // how far the output has come under the request's grammar
   ReasoningBudget reasoning;  // only with a matcher
@@ -155,47 +168,82 @@ struct Reuse {
   kv::PrefixIndex::Match found;     // of the prompt, in the prefix index or with a sibling
   std::vector<kv::BlockId> blocks;  // the full ones of `found`
   int queried = 0;                  // tokens looked for in the prefix index
+  // Of a model with recurrent states: the checkpoint at the end of `found`, and the end of what
+  // the index knows beyond it.
+  kv::StateId state = kv::kNoState;
+  int branch = 0;
 };
 
-// Manages the KV blocks of sequences: prefix reuse at admission, indexing of full blocks, release,
-// and reclaiming the blocks of sequences that do not run.
+// Manages the memory of sequences, KV blocks and slots of recurrent states: prefix reuse at
+// admission, indexing of full blocks, checkpoints, release, and reclaiming the memory of sequences
+// that do not run.
 //
 // Owned by a Scheduler; engine thread. Uses the block pool, which must outlive it, and keeps
 // pointers to the sequences that hold blocks and do not run.
 class SequenceMemory {
  public:
-  explicit SequenceMemory(kv::KvBlockPool* pool) : pool_(*pool) {}
+  explicit SequenceMemory(kv::KvBlockPool* pool) : pool_(*pool), states_(pool->states()) {}
+
+  // Whether the model has recurrent states.
+  bool stateful() const { return states_.total() > 0; }
 
   // --- at admission ---
-  static bool Fresh(const Sequence& s) {  // has no KV of its own
-    return s.blocks.empty() && s.copy_from == kv::kNoBlock;
+  static bool Fresh(const Sequence& s) {  // holds no memory
+    return s.blocks.empty() && s.copy_from == kv::kNoBlock && s.recurrent.live == kv::kNoState;
   }
   // Looks up the sequence's prompt. Finds nothing if the sequence is not fresh, or if its prompt is
-  // to be scored, which needs the logits of every row.
-  void Find(const Sequence& s, Reuse& reuse) const;
+  // to be scored, which needs the logits of every row. With recurrent states it finds only what
+  // ends at a checkpoint, and a partly filled block only if `partial`.
+  void Find(const Sequence& s, Reuse& reuse, bool partial = true) const;
   // Number of its blocks that only the index references: using them reduces the available blocks.
   int Revived(const Reuse& reuse) const;
   // Drops the partly matching block if only the index references it: as the source of a copy it
   // would take one more block until the copy is done. False when there is no such block.
-  bool DropUnheldPartial(Reuse& reuse) const;
+  bool DropUnheldPartial(const Sequence& s, Reuse& reuse) const;
+  // Whether a slot is available for the sequence, besides the checkpoint of `reuse`.
+  bool StateFits(const Sequence& s, const Reuse& reuse) const;
+  // Forgets what was found if its checkpoint is the only available slot. False if it is not.
+  bool DropForState(const Sequence& s, Reuse& reuse) const;
   // Gives a fresh sequence the blocks that were found.
   void Start(Sequence& s, const Reuse& reuse);
 
   // --- of a sequence ---
   void DropCopy(Sequence& s);   // the copied block is no longer needed, or not wanted
   void IndexFull(Sequence& s);  // enters blocks that became full into the prefix index
-  // Frees all blocks; with `keep_tail` the last, partly filled block is kept in the prefix index.
+  // Frees all memory; with `keep_tail` the last, partly filled block is kept in the prefix index,
+  // and the recurrent state becomes the checkpoint of the last block.
   void Release(Sequence& s, bool keep_tail);
 
-  // --- sequences that hold blocks and do not run ---
+  // --- its recurrent state ---
+  // Empties a running sequence, which keeps its slot.
+  void Restart(Sequence& s);
+  // A slot for a checkpoint, or kNoState. The caller gives it to CommitState or drops it.
+  kv::StateId TakeSave() { return states_.Take(); }
+  void DropSave(kv::StateId slot) { states_.Drop(slot); }
+  bool CanSave() const { return states_.available() > 0; }
+  // The step has computed the sequence's `computed` tokens and filled `save`, if it is set.
+  void CommitState(Sequence& s, kv::StateId save);
+  // Whether other choices of its request have not run yet: they can start from its prompt.
+  static bool SiblingsWait(const Sequence& s);
+  // Drops the states kept for other choices once all of them have run.
+  void DropForks(const Sequence& s);
+  // Whether a step that failed has destroyed the state: it is in no checkpoint that `s` refers to.
+  static bool StateLost(const Sequence& s);
+
+  // --- sequences that hold memory and do not run ---
   void SetIdle(Sequence& s, bool idle);
-  // Releases the blocks of one such sequence other than `except`. False when there is none.
+  // Releases the memory of one such sequence other than `except`. False when there is none.
   bool ReclaimIdle(const Sequence& except);
   int idle_holders() const { return static_cast<int>(idle_.size()); }
 
  private:
+  void FindWithSibling(const Sequence& s, Reuse& reuse) const;
+  void DropStates(Sequence& s);
+  void AttachLive(Sequence& s, kv::BlockId tail);
+
   kv::KvBlockPool& pool_;
-  std::vector<Sequence*> idle_;  // paused or waiting, yet holding blocks
+  kv::StatePool& states_;        // of pool_
+  std::vector<Sequence*> idle_;  // paused or waiting, yet holding memory
 };
 
 }  // namespace tutti::engine

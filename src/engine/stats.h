@@ -28,6 +28,8 @@ struct EngineStats {
   Duration oldest_waiting{0};  // since the oldest sequence that waits to run was accepted
   Duration predicted_wait{0};  // for a request that arrives now
   int kv_blocks_total = 0, kv_blocks_free = 0, kv_blocks_active = 0, kv_blocks_cached = 0;
+  // Slots of recurrent states; all 0 for a model without them.
+  int state_slots_total = 0, state_slots_free = 0, state_slots_active = 0, state_slots_cached = 0;
   int64_t kv_waste_tokens =
       0;  // slots of active blocks that hold no token: <= one block per sequence
   // counters
@@ -36,6 +38,7 @@ struct EngineStats {
   uint64_t preemptions = 0;
   uint64_t prefix_queried_tokens = 0, prefix_hit_tokens = 0;
   uint64_t kv_evicted_blocks = 0;
+  uint64_t evicted_checkpoints = 0;  // of recurrent states, for other slots
   uint64_t wasted_tokens =
       0;  // computed for requests that were then cancelled, failed or preempted
   uint64_t reader_pauses = 0, reader_cancels = 0;

@@ -28,10 +28,11 @@ void KvReservation::Return() {
   pool->promised_ += from_promise_;
 }
 
-KvBlockPool::KvBlockPool(int blocks, const PrefixOptions& prefix)
+KvBlockPool::KvBlockPool(int blocks, const PrefixOptions& prefix, int states)
     : references_(static_cast<size_t>(blocks), 0),
       generations_(static_cast<size_t>(blocks), 0),
-      index_(blocks, prefix) {
+      index_(blocks, prefix),
+      states_(states, blocks) {
   free_.reserve(static_cast<size_t>(blocks));
   for (BlockId b = blocks - 1; b >= 0; --b) free_.push_back(b);  // block 0 is taken first
 }
@@ -85,18 +86,19 @@ void KvBlockPool::Release(BlockTable& table) {
   while (!table.empty()) PopBack(table);
 }
 
-void KvBlockPool::Index(BlockTable& table, int i, RootId root, std::span<const TokenId> tokens) {
+BlockId KvBlockPool::Index(BlockTable& table, int i, RootId root, std::span<const TokenId> tokens) {
   const auto slot = static_cast<size_t>(i);
   const BlockId block = table.ids_[slot];
   const BlockId canonical =
       index_.Insert(root, i == 0 ? kNoBlock : table.ids_[slot - 1], tokens, block);
-  if (canonical == block) return;
+  if (canonical == block) return block;
   // A block with the same tokens after the same prefix has the same bits: use that one instead.
-  if (tokens.size() < kBlockTokens) return;  // a partial block is only ever copied from
+  if (tokens.size() < kBlockTokens) return canonical;  // a partial block is only ever copied from
   Reference(canonical);
   table.ids_[slot] = canonical;
   table.generations_[slot] = generation(canonical);
   Unreference(block);
+  return canonical;
 }
 
 void KvBlockPool::PopBack(BlockTable& table) {
@@ -133,6 +135,7 @@ BlockId KvBlockPool::Take() {
   }
   const BlockId block = index_.EvictLeastRecentlyUsed();
   CHECK(block != kNoBlock) << "the pool promised a block it does not have";
+  states_.Forget(block);
   ++generations_[static_cast<size_t>(block)];
   ++evicted_;
   return block;

@@ -15,6 +15,7 @@
 #include "base/status.h"
 #include "kv/block_table.h"
 #include "kv/prefix_index.h"
+#include "kv/state_pool.h"
 
 namespace tutti::kv {
 
@@ -43,7 +44,8 @@ class KvReservation {
 
 class KvBlockPool {
  public:
-  explicit KvBlockPool(int blocks, const PrefixOptions& prefix = {});
+  // `states`: slots of recurrent states, for a model that has them.
+  explicit KvBlockPool(int blocks, const PrefixOptions& prefix = {}, int states = 0);
 
   int total() const { return static_cast<int>(references_.size()); }
   int free() const { return static_cast<int>(free_.size()); }
@@ -66,9 +68,9 @@ class KvBlockPool {
   // Gives back all blocks of `table`, last first, and its promise.
   void Release(BlockTable& table);
   // Enters table[i] into the index; where equal contents are there already, the table changes over
-  // to them. Blocks before i must have been entered. `tokens` fill the block, or its beginning if
-  // it is the last.
-  void Index(BlockTable& table, int i, RootId root, std::span<const TokenId> tokens);
+  // to them if they are a full block. Blocks before i must have been entered. `tokens` fill the
+  // block, or its beginning if it is the last. Returns the block of the index.
+  BlockId Index(BlockTable& table, int i, RootId root, std::span<const TokenId> tokens);
 
   // A reference outside any table, for the source of a copy.
   void Retain(BlockId block) { Reference(block); }
@@ -80,6 +82,8 @@ class KvBlockPool {
 
   PrefixIndex& index() { return index_; }
   const PrefixIndex& index() const { return index_; }
+  StatePool& states() { return states_; }
+  const StatePool& states() const { return states_; }
 
   // Injects failures: Reserve for an owner fails where this returns true.
   void SetAllocationFault(std::function<bool(uint32_t owner)> fault) { fault_ = std::move(fault); }
@@ -95,6 +99,7 @@ class KvBlockPool {
   std::vector<uint32_t> generations_;
   std::vector<BlockId> free_;  // a stack: the most recently freed block is the warmest
   PrefixIndex index_;
+  StatePool states_;  // a checkpoint's block is in the index
   int promised_ = 0;
   uint64_t evicted_ = 0;
   std::function<bool(uint32_t)> fault_;

@@ -166,6 +166,36 @@ PrefixIndex::Match PrefixIndex::Lookup(RootId root, std::span<const TokenId> tok
   return match;
 }
 
+PrefixIndex::Match PrefixIndex::LookupState(RootId root, std::span<const TokenId> tokens,
+                                            const StatePool& states, bool partial,
+                                            std::vector<BlockId>& blocks) const {
+  Match match;
+  const size_t first = blocks.size();
+  BlockId parent = kNoBlock;
+  for (int depth = 0;; ++depth) {
+    int scanned = 0;
+    for (BlockId b = partial ? FirstChild(root, parent) : kNoBlock;
+         b != kNoBlock && scanned < kSiblingsScanned; b = at(b).next_sibling, ++scanned) {
+      const Node& node = at(b);
+      const int known = match.full_blocks == depth ? match.partial_tokens : 0;
+      if (node.count == kBlockTokens || node.count <= known || states.Of(b) == kNoState ||
+          CommonPrefix(tokens, {node.tokens, static_cast<size_t>(node.count)}) < node.count)
+        continue;
+      match = {.full_blocks = depth, .partial = b, .partial_tokens = node.count};
+    }
+    if (tokens.size() < kBlockTokens || FirstChild(root, parent) == kNoBlock) break;
+    const auto run = tokens.first(kBlockTokens);
+    const BlockId found = Find(root, parent, run, HashOf(root, parent, run));
+    if (found == kNoBlock) break;
+    blocks.push_back(found);
+    if (states.Of(found) != kNoState) match = {.full_blocks = depth + 1};
+    parent = found;
+    tokens = tokens.subspan(kBlockTokens);
+  }
+  blocks.resize(first + static_cast<size_t>(match.full_blocks));
+  return match;
+}
+
 BlockId PrefixIndex::Insert(RootId root, BlockId parent, std::span<const TokenId> tokens,
                             BlockId block) {
   CHECK(!tokens.empty() && tokens.size() <= kBlockTokens);

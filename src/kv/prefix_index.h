@@ -22,6 +22,7 @@
 
 #include "base/types.h"
 #include "kv/block_table.h"
+#include "kv/state_pool.h"
 
 namespace tutti::kv {
 
@@ -57,6 +58,11 @@ class PrefixIndex {
   // references.
   Match Lookup(RootId root, std::span<const TokenId> tokens, std::vector<BlockId>& blocks) const;
 
+  // The longest known beginning of `tokens` whose last block has a checkpoint in `states`; appends
+  // its full blocks to `blocks`. A partly filled block counts only as a whole, and not at all
+  // unless `partial`.
+  Match LookupState(RootId root, std::span<const TokenId> tokens, const StatePool& states,
+                    bool partial, std::vector<BlockId>& blocks) const;
   // Records that `block` (referenced by the caller) holds `tokens` after `parent` (kNoBlock at the
   // beginning; otherwise indexed). Returns the indexed block: `block`, or an earlier one with the
   // same contents. Fewer than kBlockTokens tokens make a leaf that can be copied from but not

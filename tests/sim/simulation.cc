@@ -89,6 +89,7 @@ class Simulation {
     options_.reader.unread_bytes = sizeof(api::StreamEvent) * static_cast<size_t>(Between(2, 12));
     options_.prefix_hash_bits = random_.Chance(0.2) ? Between(2, 8) : 128;
     options_.reader.patience = Millis(Between(100, 1500));
+    stateful_ = random_.Chance(0.4);
     options_.reader.aside = random_.Chance(0.3) ? Between(0, 2) : 1024;
   }
 
@@ -184,6 +185,12 @@ class Simulation {
                     .max_step_slices = random_.Chance(0.1) ? Between(1, 4) : 64,
                     .context = 1024,
                     .vocab_size = kVocab};
+    if (stateful_) {
+      // From fewer slots than sequences may run to enough for a checkpoint of each request.
+      model.limits.state_slots = random_.Chance(0.2)
+                                     ? Between(1, options_.scheduler.max_num_seqs)
+                                     : options_.scheduler.max_num_seqs + Between(1, 30);
+    }
     runner_ = std::make_unique<TimingRunner>(model, TimingModel{}, &clock_);
     const double slice_faults = random_.Chance(0.2) ? 0.01 : 0,
                  step_faults = random_.Chance(0.2) ? 0.01 : 0;
@@ -198,7 +205,7 @@ class Simulation {
         return Internal("injected");
       };
     }
-    if (random_.Chance(0.5)) MakeDraft(model);
+    if (random_.Chance(0.5) && !stateful_) MakeDraft(model);
     engine_ = std::make_unique<Engine>(
         options_,
         EngineDependencies{
@@ -450,6 +457,7 @@ class Simulation {
     const AdmissionState& admission = *decoder.admission();
     if (!decoder.works().empty()) Fail("a request is left over");
     if (decoder.pool().active() != 0 || decoder.pool().promised() != 0) Fail("blocks leaked");
+    if (decoder.pool().states().active() != 0) Fail("states leaked");
     if (admission.unfinished != 0 || admission.places != 0 || admission.aside != 0 ||
         admission.preparing != 0 || admission.queued_bytes != 0 || admission.queued_tokens != 0) {
       Fail("the queue's admission state does not balance");
@@ -463,6 +471,10 @@ class Simulation {
     const EngineStats stats = engine_->stats();
     report_.preemptions = static_cast<int64_t>(stats.preemptions);
     report_.prefix_hit_tokens = static_cast<int64_t>(stats.prefix_hit_tokens);
+    if (stateful_) {
+      report_.state_hit_tokens = report_.prefix_hit_tokens;
+      report_.checkpoints_evicted = static_cast<int64_t>(stats.evicted_checkpoints);
+    }
     report_.drafts = static_cast<int64_t>(stats.draft_tokens);
     report_.accepted = static_cast<int64_t>(stats.accepted_tokens);
     report_.reader_pauses = static_cast<int64_t>(stats.reader_pauses);
@@ -474,6 +486,7 @@ class Simulation {
   EngineOptions options_;
   std::vector<Client> clients_;
   int pool_blocks_ = 0;
+  bool stateful_ = false;  // the model has recurrent states
   ManualClock clock_;
   FakeTokenText text_;
   std::unique_ptr<TimingRunner> runner_, draft_;

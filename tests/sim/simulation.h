@@ -3,9 +3,10 @@
 // At least 20 requests with random arrivals, lengths, choices, priorities, tenants, shared
 // beginnings, cancels, deadlines, slow readers and on-demand stepping go through the real engine
 // under virtual time, with a KV pool of 30 to 80 % of what its sequences could use, while
-// allocations, single slices and whole steps fail at random. After every step the invariants are
-// checked; at the end, that each request ended once and for an allowed reason, that every output
-// equals (or, if it was cut short, begins) its solo output, and that nothing is left behind.
+// allocations, single slices and whole steps fail at random. Some models have recurrent states,
+// with slots for few or many checkpoints. After every step the invariants are checked; at the end,
+// that each request ended once and for an allowed reason, that every output equals (or, if it was
+// cut short, begins) its solo output, and that nothing is left behind.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +21,9 @@ struct ScheduleReport {
   int64_t steps = 0, tokens = 0;
   int64_t preemptions = 0, prefix_hit_tokens = 0, reader_pauses = 0, injected_faults = 0;
   int64_t drafts = 0, accepted = 0;  // tokens proposed, and those that came true
-  double pool_share = 0;             // pool / need
+  // Of models with recurrent states: hits are part of prefix_hit_tokens.
+  int64_t state_hit_tokens = 0, checkpoints_evicted = 0;
+  double pool_share = 0;  // pool / need
 };
 
 ScheduleReport RunSchedule(uint64_t seed, bool trace = false);

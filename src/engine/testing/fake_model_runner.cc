@@ -20,12 +20,18 @@ uint64_t Mix(uint64_t hash, uint64_t value) {
 
 uint64_t Extend(uint64_t hash, TokenId token) { return Mix(hash, static_cast<uint64_t>(token)); }
 
+// The recurrence of the states: of another kind than the chain of hashes in the blocks.
+uint64_t Recur(uint64_t state, TokenId token) {
+  return state * 0xD6E8FEB86659FD93ULL + static_cast<uint64_t>(token) + 1;
+}
+
 }  // namespace
 
 FakeModelRunner::FakeModelRunner(const FakeModelOptions& options)
     : options_(options),
       slots_(static_cast<size_t>(options.limits.kv_blocks) * kBlockTokens),
       uses_(static_cast<size_t>(options.limits.kv_blocks)),
+      states_(static_cast<size_t>(options.limits.state_slots)),
       row_(static_cast<size_t>(options.limits.vocab_size)) {}
 
 void FakeModelRunner::Violate(std::string text) {
@@ -86,6 +92,52 @@ void FakeModelRunner::CheckPlan(const StepPlan& plan) {
   }
 }
 
+void FakeModelRunner::CheckStates(const StepPlan& plan) {
+  const auto valid = [&](kv::StateId id) {
+    return id >= 0 && static_cast<size_t>(id) < states_.size();
+  };
+  std::vector<int> writers(states_.size(), 0);
+  for (const SequenceSlice& slice : plan.slices) {
+    if (states_.empty()) {
+      if (slice.state != kv::kNoState || slice.state_from != kv::kNoState ||
+          slice.state_save != kv::kNoState)
+        Violate("a state of a model without states");
+      continue;
+    }
+    if (slice.drafts > 0) Violate("proposals for a model with states");
+    if (!valid(slice.state)) {
+      Violate("a slice without a state");
+      continue;
+    }
+    ++writers[static_cast<size_t>(slice.state)];
+    if (slice.state_save == kv::kNoState) continue;
+    if (!valid(slice.state_save)) Violate("state out of range");
+    ++writers[static_cast<size_t>(slice.state_save)];
+  }
+  if (plan.abortable && !states_.empty()) Violate("a step that changes states may be aborted");
+  if (std::any_of(writers.begin(), writers.end(), [](int n) { return n > 1; }))
+    Violate("a state is written twice in a step");
+  for (const SequenceSlice& slice : plan.slices) {
+    if (slice.state_from == kv::kNoState) continue;
+    if (!valid(slice.state_from) || writers[static_cast<size_t>(slice.state_from)] > 0)
+      Violate("a checkpoint is read and written in one step");
+    if (slice.start == 0) Violate("a sequence begins with a checkpoint");
+  }
+}
+
+FakeModelRunner::State FakeModelRunner::LoadState(const SequenceSlice& slice) {
+  if (states_.empty()) return {};
+  if (slice.start == 0) return {.tokens = 0, .value = kEmptyHistory};
+  const kv::StateId from = slice.state_from != kv::kNoState ? slice.state_from : slice.state;
+  const State state = states_[static_cast<size_t>(from)];
+  if (state.tokens != slice.start) {
+    Violate("sequence " + std::to_string(slice.sequence) + " continues at " +
+            std::to_string(slice.start) + " with the state after " + std::to_string(state.tokens) +
+            " tokens");
+  }
+  return state;
+}
+
 uint64_t FakeModelRunner::ReadHistory(const SequenceSlice& slice) {
   uint64_t hash = kEmptyHistory;
   for (int p = 0; p < slice.start; ++p) {
@@ -136,15 +188,18 @@ TokenId FakeModelRunner::Next(uint64_t hash, const sampling::RowState& state, St
 
 void FakeModelRunner::RunSlice(const SequenceSlice& slice, SliceResult& result) {
   uint64_t hash = ReadHistory(slice);
+  State state = LoadState(slice);
   const auto n = static_cast<int>(slice.tokens.size());
   for (int i = 0; i < n; ++i) {
     const TokenId token = slice.tokens[static_cast<size_t>(i)];
     hash = Extend(hash, token);
     At(slice, slice.start + i) = {token, slice.start + i, hash};
+    if (!states_.empty()) state = {state.tokens + 1, Recur(state.value, token)};
+    const uint64_t row = states_.empty() ? hash : Mix(hash, state.value);
     if (const int draw = i - (n - 1 - slice.drafts); slice.sample && draw >= 0) {
       Status status;
       std::optional<sampling::RowLogprobs> logprobs;
-      const TokenId drawn = Next(KeyOf(hash, token), HistoryOf(slice, draw), &status, &logprobs);
+      const TokenId drawn = Next(KeyOf(row, token), HistoryOf(slice, draw), &status, &logprobs);
       if (draw == 0) {
         result.token = drawn;
         result.status = std::move(status);
@@ -158,11 +213,15 @@ void FakeModelRunner::RunSlice(const SequenceSlice& slice, SliceResult& result) 
     if (slice.prompt_logprobs >= 0) {
       const TokenId next = i + 1 < n ? slice.tokens[static_cast<size_t>(i) + 1] : slice.next_token;
       if (next != kNoToken) {
-        FillRow(KeyOf(hash, token));
+        FillRow(KeyOf(row, token));
         result.prompt_logprobs.push_back(
             sampling::RowLogprobsOf(row_, next, slice.prompt_logprobs, scratch_));
       }
     }
+  }
+  if (!states_.empty()) {
+    states_[static_cast<size_t>(slice.state)] = state;
+    if (slice.state_save != kv::kNoState) states_[static_cast<size_t>(slice.state_save)] = state;
   }
   tokens_computed_ += static_cast<uint64_t>(n);
 }
@@ -172,6 +231,12 @@ void FakeModelRunner::Launch(const StepPlan& plan) {
   if (in_flight_) Violate("a step was launched while another was in flight");
   in_flight_ = true;
   CheckPlan(plan);
+  CheckStates(plan);
+  if (!violations_.empty() && !states_.empty()) {  // its slots may be out of range
+    result_ = {};
+    result_.status = Internal(violations_.front());
+    return;
+  }
   result_ = std::move(spare_);
   result_.status = OkStatus();
   result_.forward = Duration(0);
@@ -192,8 +257,10 @@ void FakeModelRunner::Launch(const StepPlan& plan) {
   for (size_t i = 0; i < plan.slices.size(); ++i) {
     RunSlice(plan.slices[i], result_.slices[i]);
     if (fault) {
-      if (Status failed = fault(plan, &plan.slices[i]); !failed.ok())
+      if (Status failed = fault(plan, &plan.slices[i]); !failed.ok()) {
         result_.slices[i].status = std::move(failed);
+        SpoilStates(plan.slices[i]);
+      }
     }
   }
   if (!whole.ok()) {
@@ -215,6 +282,13 @@ void FakeModelRunner::Spoil(const StepPlan& plan) {
   }
   for (const SequenceSlice& slice : plan.slices) {
     for (int i = 0; i < static_cast<int>(slice.tokens.size()); ++i) At(slice, slice.start + i) = {};
+    SpoilStates(slice);
+  }
+}
+
+void FakeModelRunner::SpoilStates(const SequenceSlice& slice) {
+  for (const kv::StateId id : {slice.state, slice.state_save}) {
+    if (id != kv::kNoState) states_[static_cast<size_t>(id)] = {};
   }
 }
 
@@ -230,7 +304,12 @@ std::vector<TokenId> FakeModelRunner::Solo(const std::vector<TokenId>& prompt,
                                            const sampling::RowState& given, int max_tokens,
                                            const std::vector<TokenId>& end_tokens) {
   uint64_t hash = kEmptyHistory;
-  for (const TokenId token : prompt) hash = Extend(hash, token);
+  uint64_t recurrent = kEmptyHistory;
+  const auto extend = [&](TokenId token) {
+    hash = Extend(hash, token);
+    recurrent = Recur(recurrent, token);
+  };
+  for (const TokenId token : prompt) extend(token);
   std::vector<TokenId> output;
   output.reserve(static_cast<size_t>(max_tokens));
   sampling::RowState state = given;
@@ -239,11 +318,12 @@ std::vector<TokenId> FakeModelRunner::Solo(const std::vector<TokenId>& prompt,
     state.output = output;
     Status status;
     const TokenId last = output.empty() ? prompt.back() : output.back();
-    const TokenId token = Next(KeyOf(hash, last), state, &status, nullptr);
+    const uint64_t row = states_.empty() ? hash : Mix(hash, recurrent);
+    const TokenId token = Next(KeyOf(row, last), state, &status, nullptr);
     if (!status.ok()) break;
     output.push_back(token);
     if (std::find(end_tokens.begin(), end_tokens.end(), token) != end_tokens.end()) break;
-    hash = Extend(hash, token);
+    extend(token);
   }
   return output;
 }

@@ -2,6 +2,10 @@
 // the whole history of the sequence as it stands in the KV blocks that earlier slices wrote, so a
 // wrong, stale or overwritten block changes the output and is reported at once in violations().
 //
+// With `limits.state_slots` the token depends on a recurrent state too: a number that every token
+// changes once, in the slot of the slice. A state that is stale, another sequence's or updated
+// twice does not match its position, and changes the output.
+//
 // Every slot of a block holds the token written there, its position, and a hash chained over all
 // tokens before it. A slice reads the chain before its start through its block table, checks every
 // link, and continues it.
@@ -73,6 +77,10 @@ class FakeModelRunner : public ModelRunner {
     int position = -1;
     uint64_t hash = 0;
   };
+  struct State {
+    int tokens = -1;  // in it; -1: not written, or spoiled
+    uint64_t value = 0;
+  };
   struct BlockUse {
     uint64_t step = 0;
     uint32_t sequence = 0;
@@ -81,8 +89,11 @@ class FakeModelRunner : public ModelRunner {
   Slot& At(const SequenceSlice& slice, int position);
   void Violate(std::string text);
   void Spoil(const StepPlan& plan);
+  void SpoilStates(const SequenceSlice& slice);
   void CheckPlan(const StepPlan& plan);
+  void CheckStates(const StepPlan& plan);
   uint64_t ReadHistory(const SequenceSlice& slice);
+  State LoadState(const SequenceSlice& slice);
   void RunSlice(const SequenceSlice& slice, SliceResult& result);
   void FillRow(uint64_t hash);
   uint64_t KeyOf(uint64_t hash, TokenId last) const;  // what decides the token after `last`
@@ -92,6 +103,7 @@ class FakeModelRunner : public ModelRunner {
   const FakeModelOptions options_;
   std::vector<Slot> slots_;     // [kv_blocks][kBlockTokens]
   std::vector<BlockUse> uses_;  // [kv_blocks]
+  std::vector<State> states_;   // [state_slots]
   std::vector<float> row_;
   sampling::SamplerScratch scratch_;
   StepResult result_, spare_;
