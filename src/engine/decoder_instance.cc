@@ -59,7 +59,8 @@ DecoderInstance::DecoderInstance(const EngineOptions& options,
       deps_(dependencies),
       limits_(dependencies.runner->limits()),
       max_model_len_(std::min(limits_.context, limits_.kv_blocks * kBlockTokens)),
-      pool_(limits_.kv_blocks, RandomlyKeyed(options.prefix_hash_bits), limits_.state_slots),
+      pool_(limits_.kv_blocks, RandomlyKeyed(options.prefix_hash_bits), limits_.state_slots,
+            limits_.window_blocks),
       scheduler_(options.scheduler, limits_, &pool_, DraftPass(limits_, dependencies.draft)),
       statistics_(admission_, limits_.kv_blocks) {
   deps_.runner->SetAbortFlag(&mailbox_->urgent());

@@ -35,7 +35,7 @@ void InstanceStatistics::Publish(const Scheduler& scheduler, const kv::KvBlockPo
   count_.kv_blocks_free = pool.free();
   count_.kv_blocks_cached = pool.cached();
   count_.kv_blocks_active = kv_blocks_ - pool.free() - pool.cached();
-  const kv::StatePool& states = pool.states();
+  const kv::SlotPool& states = pool.states();
   count_.state_slots_total = states.total();
   count_.state_slots_free = states.free();
   count_.state_slots_active = states.active();

@@ -1,6 +1,7 @@
 #include "engine/invariants.h"
 
 #include "engine/policy/strategy.h"
+#include "engine/policy/window.h"
 
 namespace tutti::engine {
 
@@ -22,19 +23,32 @@ void TakeSnapshot(const DecoderInstance& decoder, EngineSnapshot* snapshot) {
   out.active = pool.active();
   out.total = pool.total();
   out.promised = pool.promised();
-  const kv::StatePool& states = pool.states();
+  const kv::SlotPool& states = pool.states();
   out.states_free = states.free();
   out.states_cached = states.cached();
   out.states_active = states.active();
   out.states_total = states.total();
   out.state_references.clear();
-  for (kv::StateId id = 0; id < states.total(); ++id)
+  for (kv::SlotId id = 0; id < states.total(); ++id)
     out.state_references.push_back(states.references(id));
   out.checkpoints.clear();
   for (kv::BlockId b = 0; states.total() > 0 && b < pool.total(); ++b)
     out.checkpoints.push_back(states.Of(b));
   out.states_broken.clear();
   states.Check(&out.states_broken);
+  const kv::SlotPool& windows = pool.windows();
+  out.window = decoder.limits().window;
+  out.windows_total = windows.total();
+  out.windows_active = windows.active();
+  out.window_references.clear();
+  for (kv::SlotId id = 0; id < windows.total(); ++id)
+    out.window_references.push_back(windows.references(id));
+  out.block_windows.clear();
+  for (kv::BlockId b = 0; windows.total() > 0 && b < pool.total(); ++b)
+    out.block_windows.push_back(windows.Of(b));
+  out.windows_broken.clear();
+  windows.Check(&out.windows_broken);
+  out.table_windows.clear();
   out.references.clear();
   out.block_indexed.clear();
   for (kv::BlockId b = 0; b < pool.total(); ++b) {
@@ -60,6 +74,11 @@ void TakeSnapshot(const DecoderInstance& decoder, EngineSnapshot* snapshot) {
       view.promised = s->blocks.promised();
       view.copy_from = s->copy_from;
       view.recurrent = s->recurrent;
+      view.first_window = s->windows.first;
+      view.window_slots = s->windows.slots.size();
+      view.window_copy = s->windows.copy_from;
+      out.table_windows.insert(out.table_windows.end(), s->windows.slots.begin(),
+                               s->windows.slots.end());
       view.first_block = out.table_blocks.size();
       view.blocks = static_cast<size_t>(s->blocks.size());
       for (int i = 0; i < s->blocks.size(); ++i) {
@@ -81,10 +100,10 @@ std::string FindStateViolation(const EngineSnapshot& s) {
     return "states are lost: free + cached + active != total";
   std::vector<int> holders(s.state_references.size(), 0);
   for (const SequenceSnapshot& q : s.sequences) {
-    for (const kv::StateId id : {q.recurrent.live, q.recurrent.from, q.recurrent.fork}) {
-      if (id != kv::kNoState) ++holders[static_cast<size_t>(id)];
+    for (const kv::SlotId id : {q.recurrent.live, q.recurrent.from, q.recurrent.fork}) {
+      if (id != kv::kNoSlot) ++holders[static_cast<size_t>(id)];
     }
-    if (q.recurrent.live != kv::kNoState &&
+    if (q.recurrent.live != kv::kNoSlot &&
         s.state_references[static_cast<size_t>(q.recurrent.live)] != 1)
       return "the state of sequence " + std::to_string(q.id) + " is held by others too";
   }
@@ -95,8 +114,51 @@ std::string FindStateViolation(const EngineSnapshot& s) {
     }
   }
   for (size_t b = 0; b < s.checkpoints.size(); ++b) {
-    if (s.checkpoints[b] != kv::kNoState && !s.block_indexed[b])
+    if (s.checkpoints[b] != kv::kNoSlot && !s.block_indexed[b])
       return "block " + std::to_string(b) + " has a checkpoint and is not in the index";
+  }
+  return "";
+}
+
+// The blocks of layers with a window, after the sequences were checked.
+std::string FindWindowViolation(const EngineSnapshot& s) {
+  if (!s.windows_broken.empty()) return s.windows_broken;
+  std::vector<int> holders(s.window_references.size(), 0);
+  size_t begin = 0;
+  for (const SequenceSnapshot& q : s.sequences) {
+    const auto fail = [&q](const std::string& what) {
+      return "sequence " + std::to_string(q.id) + ": " + what;
+    };
+    if (q.window_slots != (s.windows_total > 0 ? q.blocks : 0))
+      return fail("the table of the window is not as long as the other");
+    for (size_t i = 0; i < q.window_slots; ++i) {
+      const kv::SlotId id = s.table_windows[begin + i];
+      const bool seen = static_cast<int>(i) >= q.first_window;
+      if (seen != (id != kv::kNoSlot)) return fail("holds a block behind its window, or lacks one");
+      if (seen) ++holders[static_cast<size_t>(id)];
+    }
+    if (q.copy_from == kv::kNoBlock && q.window_slots > 0 &&
+        q.first_window != FirstWindowBlock(q.computed, s.window))
+      return fail("its window begins at the wrong block");
+    begin += q.window_slots;
+    if (s.windows_total > 0 && (q.window_copy != kv::kNoSlot) != (q.copy_from != kv::kNoBlock))
+      return fail("copies a block in some layers only");
+    if (q.window_copy != kv::kNoSlot) ++holders[static_cast<size_t>(q.window_copy)];
+  }
+  int active = 0;
+  for (size_t id = 0; id < holders.size(); ++id) {
+    if (holders[id] != s.window_references[id]) {
+      return "block " + std::to_string(id) + " of the window has " +
+             std::to_string(s.window_references[id]) + " references and " +
+             std::to_string(holders[id]) + " holders";
+    }
+    active += holders[id] > 0 ? 1 : 0;
+  }
+  if (active != s.windows_active || active > s.active)
+    return "more blocks in windows are active than blocks";
+  for (size_t b = 0; b < s.block_windows.size(); ++b) {
+    if (s.block_windows[b] != kv::kNoSlot && !s.block_indexed[b])
+      return "block " + std::to_string(b) + " has a window and is not in the index";
   }
   return "";
 }
@@ -121,7 +183,7 @@ std::string FindViolation(const EngineSnapshot& s) {
     running += q.state == SequenceState::kRunning ? 1 : 0;
     waiting += q.state == SequenceState::kWaiting ? 1 : 0;
     const RecurrentState& r = q.recurrent;
-    const bool holds = q.blocks > 0 || q.copy_from != kv::kNoBlock || r.live != kv::kNoState;
+    const bool holds = q.blocks > 0 || q.copy_from != kv::kNoBlock || r.live != kv::kNoSlot;
     idle += holds && q.state != SequenceState::kRunning ? 1 : 0;
     promised += q.promised;
     if (q.state == SequenceState::kFinished && (holds || q.promised > 0))
@@ -136,13 +198,13 @@ std::string FindViolation(const EngineSnapshot& s) {
       return fail("holds more than one block it does not use");
     if (q.indexed * kBlockTokens > q.computed) return fail("indexed what it has not computed");
     if (s.states_total > 0) {
-      if (q.state == SequenceState::kRunning && r.live == kv::kNoState)
+      if (q.state == SequenceState::kRunning && r.live == kv::kNoSlot)
         return fail("runs without a recurrent state");
-      if (r.live == kv::kNoState &&
-          (q.blocks > 0 || r.from != kv::kNoState || r.fork != kv::kNoState || r.tokens >= 0))
+      if (r.live == kv::kNoSlot &&
+          (q.blocks > 0 || r.from != kv::kNoSlot || r.fork != kv::kNoSlot || r.tokens >= 0))
         return fail("holds memory without a recurrent state");
-      if (r.live != kv::kNoState && q.computed > 0 && r.tokens != q.computed &&
-          r.from == kv::kNoState)
+      if (r.live != kv::kNoSlot && q.computed > 0 && r.tokens != q.computed &&
+          r.from == kv::kNoSlot)
         return fail("has a recurrent state of another position");
     }
     if (q.preemptions > s.max_preemptions) return fail("was preempted too often");
@@ -167,7 +229,8 @@ std::string FindViolation(const EngineSnapshot& s) {
     active += holders[b] > 0 ? 1 : 0;
   }
   if (active != s.active) return "active blocks are miscounted";
-  return FindStateViolation(s);
+  std::string why = FindStateViolation(s);
+  return why.empty() ? FindWindowViolation(s) : why;
 }
 
 }  // namespace tutti::engine

@@ -19,6 +19,9 @@ struct SequenceSnapshot {
   int preemptions = 0, overtaken = 0;
   int promised = 0;
   kv::BlockId copy_from = kv::kNoBlock;
+  int first_window = 0;
+  size_t window_slots = 0;
+  kv::SlotId window_copy = kv::kNoSlot;
   RecurrentState recurrent;
   size_t first_block = 0, blocks = 0;  // range in EngineSnapshot::table_blocks
 };
@@ -30,10 +33,15 @@ struct EngineSnapshot {
   uint64_t preemptions = 0;
   int free = 0, cached = 0, active = 0, total = 0, promised = 0;
   std::vector<int> references;  // by block
+  int window = 0, windows_total = 0, windows_active = 0;
+  std::vector<int> window_references;     // by block of the layers with a window
+  std::vector<kv::SlotId> table_windows;  // parallel to table_blocks
+  std::vector<kv::SlotId> block_windows;  // by block; empty without windows
+  std::string windows_broken;             // what SlotPool::Check found
   int states_free = 0, states_cached = 0, states_active = 0, states_total = 0;
   std::vector<int> state_references;           // by slot of a recurrent state
-  std::vector<kv::StateId> checkpoints;        // by block; empty without states
-  std::string states_broken;                   // what StatePool::Check found
+  std::vector<kv::SlotId> checkpoints;         // by block; empty without states
+  std::string states_broken;                   // what SlotPool::Check found
   std::vector<bool> block_indexed;             // by block
   std::vector<kv::BlockId> table_blocks;       // of all sequences, one after the other
   std::vector<bool> table_generation_matches;  // parallel

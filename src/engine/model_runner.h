@@ -18,7 +18,7 @@
 #include "engine/options.h"
 #include "grammar/token_mask.h"
 #include "kv/block_table.h"
-#include "kv/state_pool.h"
+#include "kv/slot_pool.h"
 #include "sampling/sampler.h"
 
 namespace tutti::engine {
@@ -30,15 +30,18 @@ struct SequenceSlice {
   std::span<const TokenId> tokens;      // [n] tokens to compute, n >= 1 + drafts
   int start = 0;                        // position of tokens[0] = tokens already in the KV cache
   std::span<const kv::BlockId> blocks;  // block table; covers start + n tokens
-  bool sample = false;                  // draw the token that follows tokens.back()
-  // Recurrent state, for a model that has one (RunnerLimits::state_slots); else kNoState. `state`
+  // Where layers with a window have blocks of their own (RunnerLimits::window_blocks): theirs, as
+  // many as `blocks`; kNoSlot for a block that no token of the slice sees.
+  std::span<const kv::SlotId> window_blocks;
+  bool sample = false;  // draw the token that follows tokens.back()
+  // Recurrent state, for a model that has one (RunnerLimits::state_slots); else kNoSlot. `state`
   // is this sequence's own slot. The step begins with a copy of slot `state_from` if that is set,
   // with zeros if `start` is 0, and else with what `state` holds: the state after `start` tokens.
   // It ends with the state after all tokens of the slice, also in slot `state_save` if that is set.
   // If the step fails, the contents of `state` and `state_save` count for nothing.
-  kv::StateId state = kv::kNoState;
-  kv::StateId state_from = kv::kNoState;  // no slice of the plan writes it
-  kv::StateId state_save = kv::kNoState;  // of no other slice of the plan
+  kv::SlotId state = kv::kNoSlot;
+  kv::SlotId state_from = kv::kNoSlot;  // no slice of the plan writes it
+  kv::SlotId state_save = kv::kNoSlot;  // of no other slice of the plan
   // Trailing draft tokens, verified in this step, at most kMaxDrafts: if `sample`, the token that
   // follows each of them is drawn too, as if all tokens before it had been drawn.
   int drafts = 0;
@@ -70,8 +73,9 @@ struct BlockCopy {
 };
 
 struct StepPlan {
-  uint64_t step = 0;              // counts up from 1
-  std::vector<BlockCopy> copies;  // in order, all before any slice
+  uint64_t step = 0;                     // counts up from 1
+  std::vector<BlockCopy> copies;         // in order, all before any slice
+  std::vector<BlockCopy> window_copies;  // the same of blocks of layers with a window
   std::vector<SequenceSlice>
       slices;      // decode rows first, then prefill chunks; each sequence at most once
   int tokens = 0;  // sum of slices[i].tokens.size(), draft tokens included
@@ -108,6 +112,10 @@ struct RunnerLimits {
   int kv_blocks = 0;        // blocks of kBlockTokens in the device's KV memory
   int max_step_tokens = 0;  // rows the scratch was sized for: a plan never holds more
   int max_step_slices = 0;
+  // Blocks of the layers with a sliding window of `window` tokens, in memory of their own; 0: all
+  // layers share `kv_blocks`.
+  int window_blocks = 0;
+  int window = 0;
   int state_slots = 0;  // slots of recurrent states; 0: the model has none
   int context = 0;      // tokens per sequence the model and its position tables allow
   int vocab_size = 0;

@@ -13,7 +13,11 @@ namespace tutti::engine {
 
 Scheduler::Scheduler(const SchedulerOptions& options, const RunnerLimits& limits,
                      kv::KvBlockPool* pool, double draft_pass)
-    : options_(options), limits_(limits), pool_(*pool), memory_(pool), speculation_(draft_pass) {
+    : options_(options),
+      limits_(limits),
+      pool_(*pool),
+      memory_(pool, limits.window),
+      speculation_(draft_pass) {
   const auto max_num_seqs = static_cast<size_t>(MaxNumSeqs(options));
   running_.reserve(max_num_seqs);
   turn_order_.reserve(max_num_seqs);
@@ -104,6 +108,7 @@ const StepPlan& Scheduler::Plan(TimePoint now) {
   Rollback();
   plan_.step = ++step_;
   plan_.copies.clear();
+  plan_.window_copies.clear();
   plan_.slices.clear();
   plan_.tokens = 0;
   plan_.abortable = false;
@@ -174,7 +179,8 @@ void Scheduler::Rollback() {
     Planned& planned = planned_.back();
     Sequence& s = *planned.sequence;
     DropDrafts(s, plan_.slices[planned_.size() - 1].drafts);
-    if (planned.save != kv::kNoState) memory_.DropSave(planned.save);
+    if (planned.save != kv::kNoSlot) memory_.DropSave(planned.save);
+    memory_.RemoveWindows(s, planned.windows);
     planned_.pop_back();
     if (!SequenceMemory::StateLost(s)) continue;
     EraseRunning(s);
@@ -420,7 +426,7 @@ bool Scheduler::AddSlice(Sequence& s, int budget, bool may_preempt) {
   if (count <= 0) return false;
   // Where a slice of a sequence with a recurrent state must end, and would be copied.
   int checkpoint = INT_MAX;
-  if (s.recurrent.live != kv::kNoState && memory_.CanSave()) {
+  if (s.recurrent.live != kv::kNoSlot && memory_.CanSave()) {
     checkpoint = NextCheckpoint({.start = start,
                                  .size = static_cast<int>(s.tokens.size()),
                                  .prompt = s.prompt_tokens,
@@ -436,8 +442,8 @@ bool Scheduler::AddSlice(Sequence& s, int budget, bool may_preempt) {
   int needed = BlocksFor(start + count) - s.blocks.size();
   if (needed > 0 && !MakeRoom(s, needed, may_preempt)) {
     if (s.copy_from != kv::kNoBlock) {  // its source may be the very block that is missing
-      if (memory_.stateful()) {
-        memory_.Restart(s);  // its checkpoint belongs to the copied block
+      if (memory_.stateful() || memory_.windowed()) {
+        memory_.Restart(s);  // what else it holds belongs to the end of the copied block
       } else {
         memory_.DropCopy(s);
       }
@@ -462,6 +468,14 @@ bool Scheduler::AddSlice(Sequence& s, int budget, bool may_preempt) {
     }
     planned.reservation = *std::move(reservation);
     if (copies) plan_.copies.push_back({s.copy_from, s.blocks[first_new]});
+    if (memory_.windowed()) {
+      memory_.AddWindows(s, needed);
+      planned.windows = needed;
+      if (copies) {
+        plan_.window_copies.push_back(
+            {s.windows.copy_from, s.windows.slots[static_cast<size_t>(first_new)]});
+      }
+    }
   }
   s.sampler.output =
       std::span<const TokenId>(s.tokens).subspan(static_cast<size_t>(s.prompt_tokens));
@@ -471,7 +485,8 @@ bool Scheduler::AddSlice(Sequence& s, int budget, bool may_preempt) {
                                                             static_cast<size_t>(count));
   slice.start = start;
   slice.blocks = s.blocks.ids();
-  if (s.recurrent.live != kv::kNoState) {
+  slice.window_blocks = s.windows.slots;
+  if (s.recurrent.live != kv::kNoSlot) {
     if (start + count == checkpoint) planned.save = memory_.TakeSave();
     slice.state = s.recurrent.live;
     slice.state_from = s.recurrent.from;

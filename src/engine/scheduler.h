@@ -130,9 +130,10 @@ class Scheduler {
     int computed_after = 0;  // without draft tokens
     int score_from = 0;
     bool scores = false;
-    bool by_model = false;            // its draft tokens are the second model's
-    Status constraint;                // why no mask could be made for its draw
-    kv::StateId save = kv::kNoState;  // slot of a checkpoint after the slice; owned
+    bool by_model = false;          // its draft tokens are the second model's
+    Status constraint;              // why no mask could be made for its draw
+    kv::SlotId save = kv::kNoSlot;  // slot of a checkpoint after the slice; owned
+    int windows = 0;                // blocks that were added in layers with a window
   };
   enum class Fit { kAdmitted, kDoesNotFit, kWaitsForSibling, kFailed };
 
@@ -174,6 +175,10 @@ class Scheduler {
   // of a lower class (policy/order.h) and free enough blocks. At most one in each step.
   void PreemptForWaiting(TimePoint now);
   RunClaim ClaimOf(const Sequence& sequence, TimePoint now) const;
+  // Whether the layers with a window have blocks for `sequence` until its end, in addition to those
+  // that running sequences other than `leaving` may need: a running sequence never waits for one.
+  bool WindowsFit(const Sequence& sequence, const Sequence* leaving = nullptr) const;
+  int MaxWindowBlocks(const Sequence& sequence) const;
   AdmissionView PoolView() const;  // blocks for a new sequence; its own needs are not filled in
   Fit TryAdmit(Sequence& sequence);
   bool WaitsForSiblingOf(const Sequence& sequence) const;

@@ -5,6 +5,7 @@
 #include "base/check.h"
 #include "engine/policy/admission.h"
 #include "engine/policy/order.h"
+#include "engine/policy/window.h"
 #include "engine/scheduler.h"
 
 namespace tutti::engine {
@@ -66,6 +67,7 @@ void Scheduler::PreemptForWaiting(TimePoint now) {
                                  [&](const Sequence* s) { return s->tenant == first.tenant; });
   if (last == running_.rend() || (*last)->pinned || WaitsForSiblingOf(first)) return;
   if (!MayPreempt(ClaimOf(first, now), ClaimOf(**last, now))) return;
+  if (!WindowsFit(first, *last)) return;
   // Ignores blocks that the prefix index may have: a preemption must not depend on a chance hit.
   const int needed = first.pinned ? WorstCaseBlocks(first.target_tokens)
                                   : BlocksFor(static_cast<int>(first.tokens.size()));
@@ -97,8 +99,25 @@ AdmissionView Scheduler::PoolView() const {
   return view;
 }
 
+int Scheduler::MaxWindowBlocks(const Sequence& s) const {
+  const int rows = std::min(std::max({options_.prefill_chunk, options_.prefill_chunk_alone, 1}),
+                            limits_.max_step_tokens);
+  // One more for the source of a copy.
+  return std::min(WindowBlocks(limits_.window, rows), WorstCaseBlocks(s.target_tokens)) + 1;
+}
+
+bool Scheduler::WindowsFit(const Sequence& s, const Sequence* leaving) const {
+  // With as many as blocks, each active one belongs to an active block (SequenceMemory).
+  const int total = pool_.windows().total();
+  if (total == 0 || total >= pool_.total()) return true;
+  int needed = MaxWindowBlocks(s);
+  for (const Sequence* r : running_) needed += r == leaving ? 0 : MaxWindowBlocks(*r);
+  return needed <= total;
+}
+
 Scheduler::Fit Scheduler::TryAdmit(Sequence& s) {
   if (WaitsForSiblingOf(s)) return Fit::kWaitsForSibling;
+  if (!WindowsFit(s)) return Fit::kDoesNotFit;
   AdmissionView view = PoolView();
   view.reserve_worst = s.pinned || options_.admission == Admission::kNoEvict;
   // No blocks became available since it last did not fit: skip the look-up in the prefix index.
@@ -124,8 +143,8 @@ Scheduler::Fit Scheduler::TryAdmit(Sequence& s) {
       // The reclaimed blocks may have changed the index, or the sibling that `reuse_` refers to.
       memory_.Find(s, reuse_);
     } else if (!memory_.DropForState(s, reuse_)) {
-      // A slot for the state may become available when no block does.
-      if (!memory_.stateful()) s.refused_at = SlackFor(view);
+      // Slots of the other pools may become available when no block does.
+      if (!memory_.stateful() && !memory_.windowed()) s.refused_at = SlackFor(view);
       return Fit::kDoesNotFit;
     }
   }

@@ -72,7 +72,8 @@ void Scheduler::CommitSlice(size_t i, SliceResult& slice) {
     outcome.kind = Outcome::Kind::kFailed;
     outcome.status = std::move(status);
     planned.reservation.Return();
-    if (planned.save != kv::kNoState) memory_.DropSave(planned.save);
+    if (planned.save != kv::kNoSlot) memory_.DropSave(planned.save);
+    memory_.RemoveWindows(s, planned.windows);
   };
   if (!slice.status.ok()) return fail(slice.status);
   if (planned.scores) {
@@ -109,6 +110,7 @@ void Scheduler::CommitSlice(size_t i, SliceResult& slice) {
   SetSuspect(s, false);
   memory_.IndexFull(s);
   memory_.CommitState(s, planned.save);
+  memory_.FreeBehindWindow(s);
   if (planned.scores) {
     // A resumed sequence computes prompt tokens again whose log-probabilities were delivered.
     const int again = std::clamp(s.scored + 1 - planned.score_from, 0,

@@ -49,16 +49,24 @@ struct DraftState {
   }
 };
 
-// RecurrentState: the slots of one sequence of a model with recurrent states; all kNoState for
+// RecurrentState: the slots of one sequence of a model with recurrent states; all kNoSlot for
 // other models and while the sequence holds no blocks. Part of a Sequence; managed by
 // SequenceMemory.
 struct RecurrentState {
-  kv::StateId live = kv::kNoState;  // the sequence's own, from its admission on
-  int tokens = -1;                  // tokens in it; -1: a step is changing it, or it was lost
-  kv::StateId from = kv::kNoState;  // checkpoint that the next slice begins with
-  kv::StateId fork = kv::kNoState;  // state before the prompt's last token, for other choices
+  kv::SlotId live = kv::kNoSlot;  // the sequence's own, from its admission on
+  int tokens = -1;                // tokens in it; -1: a step is changing it, or it was lost
+  kv::SlotId from = kv::kNoSlot;  // checkpoint that the next slice begins with
+  kv::SlotId fork = kv::kNoSlot;  // state before the prompt's last token, for other choices
   int rolling = 0;  // tokens before its last checkpoint in the answer, which the next one replaces
   int branch = 0;   // end of a known beginning of the prompt that had no checkpoint
+};
+
+// WindowTable: the blocks of one sequence in layers with a sliding window, where these have memory
+// of their own. Part of a Sequence; managed by SequenceMemory.
+struct WindowTable {
+  std::vector<kv::SlotId> slots;  // parallel to the sequence's blocks; kNoSlot behind the window
+  int first = 0;                  // slots before this one are behind the window
+  kv::SlotId copy_from = kv::kNoSlot;  // slot of Sequence::copy_from; a reference is held
 };
 
 // All moves of a sequence, through SetState(); the scheduler makes them:
@@ -104,6 +112,7 @@ struct Sequence {
   kv::BlockId copy_from =
       kv::kNoBlock;     // a block to copy before the next slice (a reference is held), and ...
   int copy_tokens = 0;  // ... how many of its slots belong to this sequence
+  WindowTable windows;
   RecurrentState recurrent;
   sampling::RowState sampler;
   grammar::Matcher matcher;   // how far the output has come under the request's grammar
@@ -170,8 +179,10 @@ struct Reuse {
   int queried = 0;                  // tokens looked for in the prefix index
   // Of a model with recurrent states: the checkpoint at the end of `found`, and the end of what
   // the index knows beyond it.
-  kv::StateId state = kv::kNoState;
+  kv::SlotId state = kv::kNoSlot;
   int branch = 0;
+  std::vector<kv::SlotId> windows;  // of the full blocks that the next token sees, the last first
+  kv::SlotId partial_window = kv::kNoSlot;
 };
 
 // Manages the memory of sequences, KV blocks and slots of recurrent states: prefix reuse at
@@ -182,14 +193,17 @@ struct Reuse {
 // pointers to the sequences that hold blocks and do not run.
 class SequenceMemory {
  public:
-  explicit SequenceMemory(kv::KvBlockPool* pool) : pool_(*pool), states_(pool->states()) {}
+  // `window`: of the layers whose blocks are pool->windows(), if there are any.
+  SequenceMemory(kv::KvBlockPool* pool, int window)
+      : pool_(*pool), states_(pool->states()), windows_(pool->windows()), window_(window) {}
 
-  // Whether the model has recurrent states.
+  // Whether the model has recurrent states, or windows with memory of their own.
   bool stateful() const { return states_.total() > 0; }
+  bool windowed() const { return windows_.total() > 0; }
 
   // --- at admission ---
   static bool Fresh(const Sequence& s) {  // holds no memory
-    return s.blocks.empty() && s.copy_from == kv::kNoBlock && s.recurrent.live == kv::kNoState;
+    return s.blocks.empty() && s.copy_from == kv::kNoBlock && s.recurrent.live == kv::kNoSlot;
   }
   // Looks up the sequence's prompt. Finds nothing if the sequence is not fresh, or if its prompt is
   // to be scored, which needs the logits of every row. With recurrent states it finds only what
@@ -214,15 +228,22 @@ class SequenceMemory {
   // and the recurrent state becomes the checkpoint of the last block.
   void Release(Sequence& s, bool keep_tail);
 
+  // --- its blocks in layers with a window ---
+  // Appends `count` blocks for a step; from sequences that do not run, if need be. The admission
+  // rule guarantees that they exist (Scheduler::WindowsFit).
+  void AddWindows(Sequence& s, int count);
+  void RemoveWindows(Sequence& s, int count);  // the last ones, as the step failed
+  void FreeBehindWindow(Sequence& s);
+
   // --- its recurrent state ---
   // Empties a running sequence, which keeps its slot.
   void Restart(Sequence& s);
-  // A slot for a checkpoint, or kNoState. The caller gives it to CommitState or drops it.
-  kv::StateId TakeSave() { return states_.Take(); }
-  void DropSave(kv::StateId slot) { states_.Drop(slot); }
+  // A slot for a checkpoint, or kNoSlot. The caller gives it to CommitState or drops it.
+  kv::SlotId TakeSave() { return states_.Take(); }
+  void DropSave(kv::SlotId slot) { states_.Drop(slot); }
   bool CanSave() const { return states_.available() > 0; }
   // The step has computed the sequence's `computed` tokens and filled `save`, if it is set.
-  void CommitState(Sequence& s, kv::StateId save);
+  void CommitState(Sequence& s, kv::SlotId save);
   // Whether other choices of its request have not run yet: they can start from its prompt.
   static bool SiblingsWait(const Sequence& s);
   // Drops the states kept for other choices once all of them have run.
@@ -238,11 +259,17 @@ class SequenceMemory {
 
  private:
   void FindWithSibling(const Sequence& s, Reuse& reuse) const;
+  // Whether `reuse` has the slots that the token after it sees; fills in those.
+  bool FindWindows(const Sequence* sibling, Reuse& reuse) const;
+  void AttachWindow(Sequence& s, int i, kv::BlockId block);
   void DropStates(Sequence& s);
+  void DropWindows(Sequence& s);
   void AttachLive(Sequence& s, kv::BlockId tail);
 
   kv::KvBlockPool& pool_;
-  kv::StatePool& states_;        // of pool_
+  kv::SlotPool& states_;   // of pool_
+  kv::SlotPool& windows_;  // of pool_
+  const int window_;
   std::vector<Sequence*> idle_;  // paused or waiting, yet holding memory
 };
 

@@ -15,7 +15,7 @@
 #include "base/status.h"
 #include "kv/block_table.h"
 #include "kv/prefix_index.h"
-#include "kv/state_pool.h"
+#include "kv/slot_pool.h"
 
 namespace tutti::kv {
 
@@ -44,8 +44,10 @@ class KvReservation {
 
 class KvBlockPool {
  public:
-  // `states`: slots of recurrent states, for a model that has them.
-  explicit KvBlockPool(int blocks, const PrefixOptions& prefix = {}, int states = 0);
+  // `states`: slots of recurrent states; `windows`: blocks of the layers with a sliding window,
+  // where these have memory of their own. 0 for a model without them.
+  explicit KvBlockPool(int blocks, const PrefixOptions& prefix = {}, int states = 0,
+                       int windows = 0);
 
   int total() const { return static_cast<int>(references_.size()); }
   int free() const { return static_cast<int>(free_.size()); }
@@ -82,8 +84,10 @@ class KvBlockPool {
 
   PrefixIndex& index() { return index_; }
   const PrefixIndex& index() const { return index_; }
-  StatePool& states() { return states_; }
-  const StatePool& states() const { return states_; }
+  SlotPool& states() { return states_; }
+  const SlotPool& states() const { return states_; }
+  SlotPool& windows() { return windows_; }
+  const SlotPool& windows() const { return windows_; }
 
   // Injects failures: Reserve for an owner fails where this returns true.
   void SetAllocationFault(std::function<bool(uint32_t owner)> fault) { fault_ = std::move(fault); }
@@ -99,7 +103,8 @@ class KvBlockPool {
   std::vector<uint32_t> generations_;
   std::vector<BlockId> free_;  // a stack: the most recently freed block is the warmest
   PrefixIndex index_;
-  StatePool states_;  // a checkpoint's block is in the index
+  SlotPool states_;   // attached ones: checkpoints
+  SlotPool windows_;  // attached ones: keys and values of the block in layers with a window
   int promised_ = 0;
   uint64_t evicted_ = 0;
   std::function<bool(uint32_t)> fault_;

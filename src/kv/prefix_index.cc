@@ -166,29 +166,44 @@ PrefixIndex::Match PrefixIndex::Lookup(RootId root, std::span<const TokenId> tok
   return match;
 }
 
-PrefixIndex::Match PrefixIndex::LookupState(RootId root, std::span<const TokenId> tokens,
-                                            const StatePool& states, bool partial,
-                                            std::vector<BlockId>& blocks) const {
+PrefixIndex::Match PrefixIndex::LookupWith(RootId root, std::span<const TokenId> tokens,
+                                           const Needs& needs, std::vector<BlockId>& blocks) const {
   Match match;
   const size_t first = blocks.size();
+  const auto has_state = [&](BlockId b) {
+    return needs.states == nullptr || needs.states->Of(b) != kNoSlot;
+  };
+  const auto has_window = [&](BlockId b) {
+    return needs.windows == nullptr || needs.windows->Of(b) != kNoSlot;
+  };
+  int unbroken = 0;  // the blocks on the way here that follow one another and have windows
+  const auto sees_all = [&](int depth, int extra) {
+    const int end = depth * kBlockTokens + extra;
+    const int first_key = end >= needs.window ? end - needs.window + 1 : 0;
+    return needs.windows == nullptr || depth - unbroken <= first_key / kBlockTokens;
+  };
   BlockId parent = kNoBlock;
   for (int depth = 0;; ++depth) {
+    int known = match.full_blocks == depth ? match.partial_tokens : 0;
     int scanned = 0;
-    for (BlockId b = partial ? FirstChild(root, parent) : kNoBlock;
+    for (BlockId b = needs.partial ? FirstChild(root, parent) : kNoBlock;
          b != kNoBlock && scanned < kSiblingsScanned; b = at(b).next_sibling, ++scanned) {
       const Node& node = at(b);
-      const int known = match.full_blocks == depth ? match.partial_tokens : 0;
-      if (node.count == kBlockTokens || node.count <= known || states.Of(b) == kNoState ||
-          CommonPrefix(tokens, {node.tokens, static_cast<size_t>(node.count)}) < node.count)
+      const int common = CommonPrefix(tokens, {node.tokens, static_cast<size_t>(node.count)});
+      const bool whole = common == node.count;
+      if (common <= known || common == kBlockTokens || (needs.states != nullptr && !whole) ||
+          !has_state(b) || !has_window(b) || !sees_all(depth, common))
         continue;
-      match = {.full_blocks = depth, .partial = b, .partial_tokens = node.count};
+      match = {.full_blocks = depth, .partial = b, .partial_tokens = common};
+      known = common;
     }
     if (tokens.size() < kBlockTokens || FirstChild(root, parent) == kNoBlock) break;
     const auto run = tokens.first(kBlockTokens);
     const BlockId found = Find(root, parent, run, HashOf(root, parent, run));
     if (found == kNoBlock) break;
     blocks.push_back(found);
-    if (states.Of(found) != kNoState) match = {.full_blocks = depth + 1};
+    unbroken = has_window(found) ? unbroken + 1 : 0;
+    if (has_state(found) && sees_all(depth + 1, 0)) match = {.full_blocks = depth + 1};
     parent = found;
     tokens = tokens.subspan(kBlockTokens);
   }

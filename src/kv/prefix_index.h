@@ -22,7 +22,7 @@
 
 #include "base/types.h"
 #include "kv/block_table.h"
-#include "kv/state_pool.h"
+#include "kv/slot_pool.h"
 
 namespace tutti::kv {
 
@@ -58,11 +58,17 @@ class PrefixIndex {
   // references.
   Match Lookup(RootId root, std::span<const TokenId> tokens, std::vector<BlockId>& blocks) const;
 
-  // The longest known beginning of `tokens` whose last block has a checkpoint in `states`; appends
-  // its full blocks to `blocks`. A partly filled block counts only as a whole, and not at all
-  // unless `partial`.
-  Match LookupState(RootId root, std::span<const TokenId> tokens, const StatePool& states,
-                    bool partial, std::vector<BlockId>& blocks) const;
+  // What a hit needs in addition to blocks.
+  struct Needs {
+    const SlotPool* states = nullptr;   // a checkpoint at its end; null: none
+    const SlotPool* windows = nullptr;  // the slots of the blocks that the next token sees ...
+    int window = 0;                     // ... in layers with a window of so many tokens
+    bool partial = true;                // whether it may end in a block
+  };
+  // The longest known beginning of `tokens` that has what it needs; appends its full blocks to
+  // `blocks`. With states, a partly filled block counts only as a whole.
+  Match LookupWith(RootId root, std::span<const TokenId> tokens, const Needs& needs,
+                   std::vector<BlockId>& blocks) const;
   // Records that `block` (referenced by the caller) holds `tokens` after `parent` (kNoBlock at the
   // beginning; otherwise indexed). Returns the indexed block: `block`, or an earlier one with the
   // same contents. Fewer than kBlockTokens tokens make a leaf that can be copied from but not

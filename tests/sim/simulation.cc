@@ -10,6 +10,7 @@
 #include "engine/decoder_instance.h"
 #include "engine/engine.h"
 #include "engine/invariants.h"
+#include "engine/policy/window.h"
 #include "engine/testing/fake_model_runner.h"
 
 namespace tutti::engine {
@@ -90,6 +91,7 @@ class Simulation {
     options_.prefix_hash_bits = random_.Chance(0.2) ? Between(2, 8) : 128;
     options_.reader.patience = Millis(Between(100, 1500));
     stateful_ = random_.Chance(0.4);
+    windowed_ = random_.Chance(0.4);
     options_.reader.aside = random_.Chance(0.3) ? Between(0, 2) : 1024;
   }
 
@@ -158,6 +160,7 @@ class Simulation {
   // A second model that proposes tokens, right or wrong, cheap or dear, with faults of its own.
   void MakeDraft(FakeModelOptions model) {
     model.limits.kv_blocks = Between(1, pool_blocks_);
+    model.limits.window_blocks = model.limits.window = 0;
     model.limits.max_step_tokens = Between(160, 400);
     model.limits.max_step_slices = kMaxDraftSequences;
     model.limits.context = Between(64, 1024);
@@ -185,6 +188,13 @@ class Simulation {
                     .max_step_slices = random_.Chance(0.1) ? Between(1, 4) : 64,
                     .context = 1024,
                     .vocab_size = kVocab};
+    if (windowed_) {
+      model.limits.window = Between(1, 120);
+      const int rows = std::max(options_.scheduler.prefill_chunk_alone, 1);
+      const int least = std::min(pool_blocks_, WindowBlocks(model.limits.window, rows) + 1);
+      model.limits.window_blocks =
+          random_.Chance(0.3) ? pool_blocks_ : Between(least, std::max(least, pool_blocks_));
+    }
     if (stateful_) {
       // From fewer slots than sequences may run to enough for a checkpoint of each request.
       model.limits.state_slots = random_.Chance(0.2)
@@ -458,6 +468,7 @@ class Simulation {
     if (!decoder.works().empty()) Fail("a request is left over");
     if (decoder.pool().active() != 0 || decoder.pool().promised() != 0) Fail("blocks leaked");
     if (decoder.pool().states().active() != 0) Fail("states leaked");
+    if (decoder.pool().windows().active() != 0) Fail("blocks of windows leaked");
     if (admission.unfinished != 0 || admission.places != 0 || admission.aside != 0 ||
         admission.preparing != 0 || admission.queued_bytes != 0 || admission.queued_tokens != 0) {
       Fail("the queue's admission state does not balance");
@@ -475,6 +486,7 @@ class Simulation {
       report_.state_hit_tokens = report_.prefix_hit_tokens;
       report_.checkpoints_evicted = static_cast<int64_t>(stats.evicted_checkpoints);
     }
+    if (windowed_) report_.window_hit_tokens = report_.prefix_hit_tokens;
     report_.drafts = static_cast<int64_t>(stats.draft_tokens);
     report_.accepted = static_cast<int64_t>(stats.accepted_tokens);
     report_.reader_pauses = static_cast<int64_t>(stats.reader_pauses);
@@ -487,6 +499,7 @@ class Simulation {
   std::vector<Client> clients_;
   int pool_blocks_ = 0;
   bool stateful_ = false;  // the model has recurrent states
+  bool windowed_ = false;  // the model has layers with a window, with blocks of their own
   ManualClock clock_;
   FakeTokenText text_;
   std::unique_ptr<TimingRunner> runner_, draft_;

@@ -23,7 +23,8 @@ struct ScheduleReport {
   int64_t drafts = 0, accepted = 0;  // tokens proposed, and those that came true
   // Of models with recurrent states: hits are part of prefix_hit_tokens.
   int64_t state_hit_tokens = 0, checkpoints_evicted = 0;
-  double pool_share = 0;  // pool / need
+  int64_t window_hit_tokens = 0;  // of models with blocks of their own for windows
+  double pool_share = 0;          // pool / need
 };
 
 ScheduleReport RunSchedule(uint64_t seed, bool trace = false);

@@ -31,6 +31,8 @@ FakeModelRunner::FakeModelRunner(const FakeModelOptions& options)
     : options_(options),
       slots_(static_cast<size_t>(options.limits.kv_blocks) * kBlockTokens),
       uses_(static_cast<size_t>(options.limits.kv_blocks)),
+      window_slots_(static_cast<size_t>(options.limits.window_blocks) * kBlockTokens),
+      window_uses_(static_cast<size_t>(options.limits.window_blocks)),
       states_(static_cast<size_t>(options.limits.state_slots)),
       row_(static_cast<size_t>(options.limits.vocab_size)) {}
 
@@ -76,31 +78,71 @@ void FakeModelRunner::CheckPlan(const StepPlan& plan) {
   largest_step_tokens_ = std::max(largest_step_tokens_, tokens);
   // A block that one sequence writes in this step may be in no other table.
   for (const SequenceSlice& slice : plan.slices) {
-    const size_t first_written = static_cast<size_t>(slice.start / kBlockTokens);
-    for (size_t i = 0; i < slice.blocks.size(); ++i) {
-      BlockUse& use = uses_[static_cast<size_t>(slice.blocks[i])];
-      const bool writes = i >= first_written;
-      const bool used_before = use.step == steps_;
-      if (used_before && use.sequence != slice.sequence && (writes || use.written)) {
-        Violate("block " + std::to_string(slice.blocks[i]) + " of sequence " +
-                std::to_string(slice.sequence) + " is written while sequence " +
-                std::to_string(use.sequence) + " holds it");
-      }
-      if (used_before && use.sequence == slice.sequence) Violate("a block twice in one table");
-      use = {steps_, slice.sequence, writes || (used_before && use.written)};
+    CheckUses(slice, slice.blocks, uses_);
+    if (slice.window_blocks.size() != (limits.window_blocks > 0 ? slice.blocks.size() : 0))
+      Violate("the table of the window is not as long as the other");
+    CheckUses(slice, slice.window_blocks, window_uses_);
+  }
+}
+
+void FakeModelRunner::CheckUses(const SequenceSlice& slice, std::span<const kv::BlockId> blocks,
+                                std::vector<BlockUse>& uses) {
+  const size_t first_written = static_cast<size_t>(slice.start / kBlockTokens);
+  for (size_t i = 0; i < blocks.size(); ++i) {
+    if (blocks[i] == kv::kNoSlot) continue;  // behind the window
+    BlockUse& use = uses[static_cast<size_t>(blocks[i])];
+    const bool writes = i >= first_written;
+    const bool used_before = use.step == steps_;
+    if (used_before && use.sequence != slice.sequence && (writes || use.written)) {
+      Violate("block " + std::to_string(blocks[i]) + " of sequence " +
+              std::to_string(slice.sequence) + " is written while sequence " +
+              std::to_string(use.sequence) + " holds it");
+    }
+    if (used_before && use.sequence == slice.sequence) Violate("a block twice in one table");
+    use = {steps_, slice.sequence, writes || (used_before && use.written)};
+  }
+}
+
+FakeModelRunner::Slot& FakeModelRunner::WindowAt(const SequenceSlice& slice, int position) {
+  const kv::SlotId block = slice.window_blocks[static_cast<size_t>(position / kBlockTokens)];
+  return window_slots_[static_cast<size_t>(block) * kBlockTokens +
+                       static_cast<size_t>(position % kBlockTokens)];
+}
+
+// After ReadHistory: what the rows of the slice see in layers with a window is what the other
+// layers hold.
+void FakeModelRunner::ReadWindow(const SequenceSlice& slice) {
+  const int window = options_.limits.window;
+  const int end = slice.start + static_cast<int>(slice.tokens.size());
+  const auto missing = [&](int position) {
+    const auto block = static_cast<size_t>(position / kBlockTokens);
+    return block >= slice.window_blocks.size() || slice.window_blocks[block] == kv::kNoSlot;
+  };
+  for (int p = std::max(0, slice.start - window + 1); p < end; ++p) {
+    if (missing(p)) {
+      window_missing_ = true;
+      return Violate("sequence " + std::to_string(slice.sequence) +
+                     " has no block in its window at position " + std::to_string(p));
+    }
+    if (p >= slice.start) continue;
+    const Slot& seen = WindowAt(slice, p);
+    const Slot& slot = At(slice, p);
+    if (seen.position != p || seen.hash != slot.hash || seen.token != slot.token) {
+      return Violate("sequence " + std::to_string(slice.sequence) +
+                     " reads foreign KV in its window at position " + std::to_string(p));
     }
   }
 }
 
 void FakeModelRunner::CheckStates(const StepPlan& plan) {
-  const auto valid = [&](kv::StateId id) {
+  const auto valid = [&](kv::SlotId id) {
     return id >= 0 && static_cast<size_t>(id) < states_.size();
   };
   std::vector<int> writers(states_.size(), 0);
   for (const SequenceSlice& slice : plan.slices) {
     if (states_.empty()) {
-      if (slice.state != kv::kNoState || slice.state_from != kv::kNoState ||
-          slice.state_save != kv::kNoState)
+      if (slice.state != kv::kNoSlot || slice.state_from != kv::kNoSlot ||
+          slice.state_save != kv::kNoSlot)
         Violate("a state of a model without states");
       continue;
     }
@@ -110,7 +152,7 @@ void FakeModelRunner::CheckStates(const StepPlan& plan) {
       continue;
     }
     ++writers[static_cast<size_t>(slice.state)];
-    if (slice.state_save == kv::kNoState) continue;
+    if (slice.state_save == kv::kNoSlot) continue;
     if (!valid(slice.state_save)) Violate("state out of range");
     ++writers[static_cast<size_t>(slice.state_save)];
   }
@@ -118,7 +160,7 @@ void FakeModelRunner::CheckStates(const StepPlan& plan) {
   if (std::any_of(writers.begin(), writers.end(), [](int n) { return n > 1; }))
     Violate("a state is written twice in a step");
   for (const SequenceSlice& slice : plan.slices) {
-    if (slice.state_from == kv::kNoState) continue;
+    if (slice.state_from == kv::kNoSlot) continue;
     if (!valid(slice.state_from) || writers[static_cast<size_t>(slice.state_from)] > 0)
       Violate("a checkpoint is read and written in one step");
     if (slice.start == 0) Violate("a sequence begins with a checkpoint");
@@ -128,7 +170,7 @@ void FakeModelRunner::CheckStates(const StepPlan& plan) {
 FakeModelRunner::State FakeModelRunner::LoadState(const SequenceSlice& slice) {
   if (states_.empty()) return {};
   if (slice.start == 0) return {.tokens = 0, .value = kEmptyHistory};
-  const kv::StateId from = slice.state_from != kv::kNoState ? slice.state_from : slice.state;
+  const kv::SlotId from = slice.state_from != kv::kNoSlot ? slice.state_from : slice.state;
   const State state = states_[static_cast<size_t>(from)];
   if (state.tokens != slice.start) {
     Violate("sequence " + std::to_string(slice.sequence) + " continues at " +
@@ -189,11 +231,14 @@ TokenId FakeModelRunner::Next(uint64_t hash, const sampling::RowState& state, St
 void FakeModelRunner::RunSlice(const SequenceSlice& slice, SliceResult& result) {
   uint64_t hash = ReadHistory(slice);
   State state = LoadState(slice);
+  if (!window_slots_.empty()) ReadWindow(slice);
+  const bool writes_window = !window_slots_.empty() && !window_missing_;
   const auto n = static_cast<int>(slice.tokens.size());
   for (int i = 0; i < n; ++i) {
     const TokenId token = slice.tokens[static_cast<size_t>(i)];
     hash = Extend(hash, token);
     At(slice, slice.start + i) = {token, slice.start + i, hash};
+    if (writes_window) WindowAt(slice, slice.start + i) = At(slice, slice.start + i);
     if (!states_.empty()) state = {state.tokens + 1, Recur(state.value, token)};
     const uint64_t row = states_.empty() ? hash : Mix(hash, state.value);
     if (const int draw = i - (n - 1 - slice.drafts); slice.sample && draw >= 0) {
@@ -221,7 +266,7 @@ void FakeModelRunner::RunSlice(const SequenceSlice& slice, SliceResult& result) 
   }
   if (!states_.empty()) {
     states_[static_cast<size_t>(slice.state)] = state;
-    if (slice.state_save != kv::kNoState) states_[static_cast<size_t>(slice.state_save)] = state;
+    if (slice.state_save != kv::kNoSlot) states_[static_cast<size_t>(slice.state_save)] = state;
   }
   tokens_computed_ += static_cast<uint64_t>(n);
 }
@@ -254,6 +299,10 @@ void FakeModelRunner::Launch(const StepPlan& plan) {
     std::copy_n(slots_.begin() + copy.from * kBlockTokens, kBlockTokens,
                 slots_.begin() + copy.to * kBlockTokens);
   }
+  for (const BlockCopy& copy : plan.window_copies) {
+    std::copy_n(window_slots_.begin() + copy.from * kBlockTokens, kBlockTokens,
+                window_slots_.begin() + copy.to * kBlockTokens);
+  }
   for (size_t i = 0; i < plan.slices.size(); ++i) {
     RunSlice(plan.slices[i], result_.slices[i]);
     if (fault) {
@@ -280,15 +329,22 @@ void FakeModelRunner::Spoil(const StepPlan& plan) {
     for (int i = 0; i < kBlockTokens; ++i)
       slots_[static_cast<size_t>(copy.to * kBlockTokens + i)] = {};
   }
+  for (const BlockCopy& copy : plan.window_copies) {
+    for (int i = 0; i < kBlockTokens; ++i)
+      window_slots_[static_cast<size_t>(copy.to * kBlockTokens + i)] = {};
+  }
   for (const SequenceSlice& slice : plan.slices) {
-    for (int i = 0; i < static_cast<int>(slice.tokens.size()); ++i) At(slice, slice.start + i) = {};
+    for (int i = 0; i < static_cast<int>(slice.tokens.size()); ++i) {
+      At(slice, slice.start + i) = {};
+      if (!window_slots_.empty() && !window_missing_) WindowAt(slice, slice.start + i) = {};
+    }
     SpoilStates(slice);
   }
 }
 
 void FakeModelRunner::SpoilStates(const SequenceSlice& slice) {
-  for (const kv::StateId id : {slice.state, slice.state_save}) {
-    if (id != kv::kNoState) states_[static_cast<size_t>(id)] = {};
+  for (const kv::SlotId id : {slice.state, slice.state_save}) {
+    if (id != kv::kNoSlot) states_[static_cast<size_t>(id)] = {};
   }
 }
 

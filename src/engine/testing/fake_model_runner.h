@@ -6,6 +6,9 @@
 // changes once, in the slot of the slice. A state that is stale, another sequence's or updated
 // twice does not match its position, and changes the output.
 //
+// With `limits.window_blocks` every row is also written to the blocks of the layers with a window,
+// and a slice checks the rows there that its own see.
+//
 // Every slot of a block holds the token written there, its position, and a hash chained over all
 // tokens before it. A slice reads the chain before its start through its block table, checks every
 // link, and continues it.
@@ -92,6 +95,10 @@ class FakeModelRunner : public ModelRunner {
   void SpoilStates(const SequenceSlice& slice);
   void CheckPlan(const StepPlan& plan);
   void CheckStates(const StepPlan& plan);
+  void CheckUses(const SequenceSlice& slice, std::span<const kv::BlockId> blocks,
+                 std::vector<BlockUse>& uses);
+  Slot& WindowAt(const SequenceSlice& slice, int position);
+  void ReadWindow(const SequenceSlice& slice);
   uint64_t ReadHistory(const SequenceSlice& slice);
   State LoadState(const SequenceSlice& slice);
   void RunSlice(const SequenceSlice& slice, SliceResult& result);
@@ -101,9 +108,12 @@ class FakeModelRunner : public ModelRunner {
                std::optional<sampling::RowLogprobs>* logprobs);
 
   const FakeModelOptions options_;
-  std::vector<Slot> slots_;     // [kv_blocks][kBlockTokens]
-  std::vector<BlockUse> uses_;  // [kv_blocks]
-  std::vector<State> states_;   // [state_slots]
+  std::vector<Slot> slots_;            // [kv_blocks][kBlockTokens]
+  std::vector<BlockUse> uses_;         // [kv_blocks]
+  std::vector<Slot> window_slots_;     // [window_blocks][kBlockTokens]
+  std::vector<BlockUse> window_uses_;  // [window_blocks]
+  bool window_missing_ = false;  // a table was wrong, which was reported: it is not read again
+  std::vector<State> states_;    // [state_slots]
   std::vector<float> row_;
   sampling::SamplerScratch scratch_;
   StepResult result_, spare_;

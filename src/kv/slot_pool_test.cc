@@ -1,4 +1,4 @@
-#include "kv/state_pool.h"
+#include "kv/slot_pool.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,12 +9,12 @@
 namespace tutti::kv {
 namespace {
 
-TEST(StatePool, ASlotIsFreeActiveOrCached) {
-  StatePool pool(2, 8);
-  const StateId a = pool.Take();
-  const StateId b = pool.Take();
+TEST(SlotPool, ASlotIsFreeActiveOrCached) {
+  SlotPool pool(2, 8);
+  const SlotId a = pool.Take();
+  const SlotId b = pool.Take();
   EXPECT_NE(a, b);
-  EXPECT_EQ(pool.Take(), kNoState);
+  EXPECT_EQ(pool.Take(), kNoSlot);
   EXPECT_EQ(pool.active(), 2);
   pool.Attach(5, a);
   pool.Drop(a);
@@ -25,32 +25,32 @@ TEST(StatePool, ASlotIsFreeActiveOrCached) {
   pool.Reference(a);
   EXPECT_EQ(pool.active(), 1);
   pool.Forget(5);  // the block is evicted while the checkpoint is being copied from
-  EXPECT_EQ(pool.Of(5), kNoState);
+  EXPECT_EQ(pool.Of(5), kNoSlot);
   EXPECT_EQ(pool.active(), 1);
   pool.Drop(a);
   EXPECT_EQ(pool.free(), 2);
 }
 
-TEST(StatePool, TheLeastRecentlyUsedCheckpointIsEvicted) {
-  StatePool pool(3, 8);
+TEST(SlotPool, TheLeastRecentlyUsedCheckpointIsEvicted) {
+  SlotPool pool(3, 8);
   for (BlockId block = 0; block < 3; ++block) {
-    const StateId id = pool.Take();
+    const SlotId id = pool.Take();
     pool.Attach(block, id);
     pool.Drop(id);
   }
   pool.Reference(pool.Of(0));
   pool.Drop(pool.Of(0));
   pool.Drop(pool.Take());
-  EXPECT_EQ(pool.Of(1), kNoState);
-  EXPECT_NE(pool.Of(0), kNoState);
-  EXPECT_NE(pool.Of(2), kNoState);
+  EXPECT_EQ(pool.Of(1), kNoSlot);
+  EXPECT_NE(pool.Of(0), kNoSlot);
+  EXPECT_NE(pool.Of(2), kNoSlot);
   EXPECT_EQ(pool.evicted(), 1u);
   EXPECT_EQ(pool.free(), 1);
 }
 
-TEST(StatePool, ABlockKeepsItsFirstCheckpoint) {
-  StatePool pool(2, 8);
-  const StateId a = pool.Take(), b = pool.Take();
+TEST(SlotPool, ABlockKeepsItsFirstCheckpoint) {
+  SlotPool pool(2, 8);
+  const SlotId a = pool.Take(), b = pool.Take();
   pool.Attach(3, a);
   pool.Attach(3, b);
   EXPECT_EQ(pool.Of(3), a);
@@ -58,16 +58,16 @@ TEST(StatePool, ABlockKeepsItsFirstCheckpoint) {
   EXPECT_EQ(pool.free(), 1);
 }
 
-TEST(StatePool, CountsStayRightUnderRandomUse) {
+TEST(SlotPool, CountsStayRightUnderRandomUse) {
   Random random(3);
-  StatePool pool(9, 16);
-  std::vector<StateId> held;
+  SlotPool pool(9, 16);
+  std::vector<SlotId> held;
   for (int i = 0; i < 20'000; ++i) {
     const auto block = static_cast<BlockId>(random.Below(16));
     switch (random.Below(5)) {
       case 0:
       case 1:
-        if (const StateId id = pool.Take(); id != kNoState) {
+        if (const SlotId id = pool.Take(); id != kNoSlot) {
           if (random.Chance(0.5)) pool.Attach(block, id);
           held.push_back(id);
         } else {
@@ -75,7 +75,7 @@ TEST(StatePool, CountsStayRightUnderRandomUse) {
         }
         break;
       case 2:
-        if (pool.Of(block) != kNoState) {
+        if (pool.Of(block) != kNoSlot) {
           pool.Reference(pool.Of(block));
           held.push_back(pool.Of(block));
         }
@@ -114,20 +114,21 @@ void RememberStates(KvBlockPool& pool, RootId root, const std::vector<TokenId>& 
     const size_t count = std::min<size_t>(kBlockTokens, tokens.size() - from);
     const BlockId block = pool.Index(table, i, root, std::span(tokens).subspan(from, count));
     if (std::find(ends.begin(), ends.end(), static_cast<int>(from + count)) == ends.end()) continue;
-    const StateId id = pool.states().Take();
+    const SlotId id = pool.states().Take();
     pool.states().Attach(block, id);
     pool.states().Drop(id);
   }
   pool.Release(table);
 }
 
-TEST(StatePool, AHitEndsAtTheDeepestCheckpoint) {
+TEST(SlotPool, AHitEndsAtTheDeepestCheckpoint) {
   KvBlockPool pool(32, {}, 8);
   const RootId root = pool.index().AcquireRoot("t", "");
   RememberStates(pool, root, TokensFrom(0, 170), {64, 170});
   const auto find = [&](const std::vector<TokenId>& tokens, bool partial = true) {
     std::vector<BlockId> blocks;
-    const auto match = pool.index().LookupState(root, tokens, pool.states(), partial, blocks);
+    const auto match = pool.index().LookupWith(
+        root, tokens, {.states = &pool.states(), .partial = partial}, blocks);
     EXPECT_EQ(blocks.size(), static_cast<size_t>(match.full_blocks));
     return match.full_blocks * kBlockTokens + match.partial_tokens;
   };
@@ -146,7 +147,7 @@ TEST(StatePool, AHitEndsAtTheDeepestCheckpoint) {
   EXPECT_EQ(find(TokensFrom(0, 300)), 224);
 }
 
-TEST(StatePool, ACheckpointGoesWithItsBlock) {
+TEST(SlotPool, ACheckpointGoesWithItsBlock) {
   KvBlockPool pool(4, {}, 2);
   const RootId root = pool.index().AcquireRoot("t", "");
   RememberStates(pool, root, TokensFrom(0, 128), {64, 128});
