@@ -77,14 +77,17 @@ def layer_shapes(layers):
 
 def write_file(path, keys, tensors):
     """`tensors`: (shape, type, encoded values) by name."""
-    infos, data = b"", b""
+    infos, offset = b"", 0
     for name, (shape, kind, values) in tensors.items():
         infos += text(name) + struct.pack("<I", len(shape)) + struct.pack(f"<{len(shape)}Q", *shape)
-        infos += struct.pack("<IQ", kind, len(data))
-        data += values + bytes(-len(values) % 32)
+        infos += struct.pack("<IQ", kind, offset)
+        offset += len(values) + -len(values) % 32
     head = b"GGUF" + struct.pack("<IQQ", 3, len(tensors), len(keys)) + b"".join(keys) + infos
     with open(path, "wb") as out:
-        out.write(head + bytes(-len(head) % 32) + data)
+        out.write(head + bytes(-len(head) % 32))
+        for _, _, values in tensors.values():
+            out.write(values)
+            out.write(bytes(-len(values) % 32))
 
 
 def write(path, marks=()):
