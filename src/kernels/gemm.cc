@@ -103,7 +103,8 @@ int32_t TileBegin(int32_t rows, int32_t tile, int32_t most) {
 }
 
 bool IsGated(Epilogue epilogue) {
-  return epilogue == Epilogue::kSwiGlu || epilogue == Epilogue::kGeGlu;
+  return epilogue == Epilogue::kSwiGlu || epilogue == Epilogue::kGeGlu ||
+         epilogue == Epilogue::kGeGluErf;
 }
 
 ArgmaxState MergeArgmax(const ArgmaxState& a, const ArgmaxState& b) {

@@ -162,7 +162,8 @@ enum class Epilogue : uint8_t {
   kSwiGlu,  // out[m][16p + l] = silu(y[32p + l]) * y[32p + 16 + l], l < 16: gate and up interleaved
             // 16 + 16
   kGeGlu,   // the same with the tanh form of gelu
-  kArgmax,  // best[m] = greatest y and its n; out is not written, logits[m] is if given
+  kGeGluErf,  // the same with the exact form of gelu     encoders
+  kArgmax,    // best[m] = greatest y and its n; out is not written, logits[m] is if given
 };
 bool IsGated(Epilogue epilogue);
 

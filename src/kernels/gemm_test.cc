@@ -522,7 +522,7 @@ TEST(GemmEpilogue, GatesMatchTheirDefinitionsAndQuantiseForTheNextMatrix) {
   const FileTensor gate(DType::kQ4_1, ff, k, 1);
   const FileTensor up(DType::kQ4_1, ff, k, 2);
   const OwnedMatrix packed = PackOrDie(InterleaveGateUp(gate.view, up.view, WeightFormat::kQ4_1));
-  for (Epilogue epilogue : {Epilogue::kSwiGlu, Epilogue::kGeGlu}) {
+  for (Epilogue epilogue : {Epilogue::kSwiGlu, Epilogue::kGeGlu, Epilogue::kGeGluErf}) {
     for (int32_t m : {1, 8, 19}) {
       const std::vector<float> x = RandomFloats(static_cast<size_t>(m * k), 3, 8.0f);
       std::vector<float> want;
@@ -545,7 +545,10 @@ TEST(GemmEpilogue, GatesMatchTheirDefinitionsAndQuantiseForTheNextMatrix) {
           for (int32_t i = 0; i < ff; ++i) {
             const double g = y[static_cast<size_t>(j * 2 * ff + i / 16 * 32 + i % 16)];
             const double u = y[static_cast<size_t>(j * 2 * ff + i / 16 * 32 + i % 16 + 16)];
-            const double exact = (epilogue == Epilogue::kSwiGlu ? Silu(g) : GeluTanh(g)) * u;
+            const double exact = (epilogue == Epilogue::kSwiGlu  ? Silu(g)
+                                  : epilogue == Epilogue::kGeGlu ? GeluTanh(g)
+                                                                 : Gelu(g)) *
+                                 u;
             ASSERT_NEAR(h[static_cast<size_t>(j * ff + i)], exact, 2e-6 * std::fabs(g * u) + 1e-7);
           }
         }

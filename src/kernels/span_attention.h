@@ -11,12 +11,13 @@
 //
 // Bits: one arithmetic per table. A row's output depends on its sequence only: never on the batch,
 // on its place in it, on the cut into items or on workers. Per row and head, in float32: scores sum
-// (q * (scale * log2 e)) * k over ascending dims, with FMA except in the scalar table; keys are
-// taken in chunks of kSpanChunkKeys from the sequence's first; each chunk raises the running
-// maximum, rescales what was summed and adds 2^(score - maximum) and its product with v over
-// ascending keys; the sum of the weights divides at the end.
-// NaN: a row that holds one makes its own sequence NaN where the definition does, and no other; a
-// score of -inf weighs 0, and a row whose scores are all -inf gives NaN.
+// (q * (scale * log2 e)) * k over ascending dims, with FMA except in the scalar table, then the
+// bias times log2 e is added; keys are taken in chunks of kSpanChunkKeys from the sequence's first;
+// each chunk raises the running maximum, rescales what was summed and adds 2^(score - maximum) and
+// its product with v over ascending keys; the sum of the weights divides at the end. Keys beyond
+// the reach weigh 0, so it does not matter which of them a tile of queries skips. NaN: a row that
+// holds one makes its own sequence NaN where the definition does, and no other; a score of -inf
+// weighs 0, and a row whose scores are all -inf gives NaN.
 #pragma once
 
 #include <cstddef>
@@ -51,6 +52,14 @@ struct SpanAttentionArgs {
   size_t v_column;
   float* out;  // [rows][heads * head_dim]; must not overlap qkv
   size_t out_stride;
+  // What is added to the scaled score of query i and key j of a sequence for head h:
+  // bias[h * bias_stride + i - j]; null: nothing. -inf: the key has no weight. It points into a
+  // table of all distances from -d to d, where d is kSpanTileRows more than the reach, or than the
+  // longest sequence if there is no reach.
+  const float* bias = nullptr;
+  size_t bias_stride = 0;  // 0: the same for all heads
+  // > 0: keys farther away than this are not looked at; the bias of such distances is -inf.
+  int32_t reach = 0;
 };
 
 // Work that one worker does alone. Items write disjoint parts of out.

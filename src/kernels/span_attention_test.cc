@@ -28,6 +28,8 @@ struct Batch {
   std::vector<int32_t> offsets = {0};
   std::vector<float> qkv;
   std::vector<float> out;
+  std::vector<float> bias;  // [heads][2 * half + 1] of distances from -half; or empty
+  int32_t reach = 0;
 
   explicit Batch(const SpanAttentionShape& s) : shape(s) {}
 
@@ -56,7 +58,33 @@ struct Batch {
   }
 
   SpanAttentionArgs Args() {
-    return {shape, qkv.data(), stride(), q_column(), 0, v_column(), out.data(), width() + 3};
+    SpanAttentionArgs args{shape, qkv.data(), stride(),   q_column(),
+                           0,     v_column(), out.data(), width() + 3};
+    if (!bias.empty()) {
+      args.bias_stride = bias.size() / static_cast<size_t>(shape.heads);
+      args.bias = bias.data() + args.bias_stride / 2;
+      args.reach = reach;
+    }
+    return args;
+  }
+  // Random biases of up to 3 for distances up to `longest`, and -inf beyond a reach.
+  void Bias(int32_t longest, int32_t reach_of_keys) {
+    Random random(77);
+    reach = reach_of_keys;
+    const int32_t half = (reach > 0 ? reach : longest) + kSpanTileRows;
+    for (int32_t head = 0; head < shape.heads; ++head) {
+      for (int32_t d = -half; d <= half; ++d) {
+        const float value = static_cast<float>(random.Uniform() * 6 - 3);
+        bias.push_back(reach > 0 && std::abs(d) > reach ? -kInf : value);
+      }
+    }
+  }
+  float BiasOf(int32_t head, int32_t distance) const {
+    if (bias.empty()) return 0;
+    if (reach > 0 && std::abs(distance) > reach) return -kInf;
+    const size_t each = bias.size() / static_cast<size_t>(shape.heads);
+    return bias[static_cast<size_t>(head) * each +
+                static_cast<size_t>(static_cast<int32_t>(each / 2) + distance)];
   }
   const float* OutRow(int32_t r) const {
     return out.data() + static_cast<size_t>(r) * (width() + 3);
@@ -87,7 +115,7 @@ struct Batch {
       double dot = 0;
       for (size_t d = 0; d < dims; ++d)
         dot += static_cast<double>(row(r)[q_column() + column + d]) * row(t)[column + d];
-      scores.push_back(dot * shape.scale);
+      scores.push_back(dot * shape.scale + BiasOf(head, r - t));
     }
     const double greatest = *std::max_element(scores.begin(), scores.end());
     std::vector<double> out_row(dims);
@@ -224,6 +252,53 @@ TEST_P(SpanAttentionTest, AnyCutIntoItemsAndAnyWorkersGiveTheSameBits) {
     cut.Add(length, 9);
     cut.Run(kernels(), items, 1 + trial % 3);
     ASSERT_EQ(std::memcmp(cut.out.data(), whole.out.data(), whole.out.size() * sizeof(float)), 0);
+  }
+}
+
+TEST_P(SpanAttentionTest, AddsTheBiasOfEachDistanceWithinReach) {
+  for (const int32_t reach : {0, 1, 7, 64, 150}) {
+    Batch batch(Shape(3, 32));
+    for (const int32_t length : {1, 2, 31, 33, 150, 300, 417})
+      batch.Add(length, static_cast<uint64_t>(length));
+    batch.Bias(417, reach);
+    batch.Run(kernels());
+    for (size_t i = 0; i + 1 < batch.offsets.size(); ++i) {
+      const int32_t begin = batch.offsets[i], end = batch.offsets[i + 1];
+      for (int32_t r = begin; r < end; r += 1 + (end - begin) / 9) {
+        for (int32_t head = 0; head < 3; ++head) {
+          ASSERT_LT(
+              RelativeError(batch.Reference(begin, end, r, head), batch.OutRow(r) + head * 32),
+              3e-6)
+              << "reach " << reach << " length " << end - begin << " row " << r - begin;
+        }
+      }
+    }
+  }
+}
+
+// The other queries of a tile need other keys; a row does not change by it.
+TEST_P(SpanAttentionTest, ReachGivesTheSameBitsForAnyCutAndBatch) {
+  Random random(8);
+  const int32_t length = 330;
+  for (const int32_t reach : {0, 5, 40, 129}) {
+    Batch whole(Shape(2, 32));
+    whole.Add(length, 9);
+    whole.Bias(length, reach);
+    Batch cut = whole, mixed(whole.shape);
+    whole.Run(kernels(), {{0, length, 0, length, 0, 2}});
+    std::vector<SpanAttentionItem> items;
+    for (int32_t r = 0; r < length;) {
+      const int32_t end = std::min(length, r + static_cast<int32_t>(random.Between(1, 70)));
+      items.push_back({0, length, r, end, 0, 2});
+      r = end;
+    }
+    cut.Run(kernels(), items, 2);
+    ASSERT_EQ(std::memcmp(cut.out.data(), whole.out.data(), whole.out.size() * sizeof(float)), 0);
+    mixed.Add(43, 1);
+    mixed.Add(length, 9);
+    mixed.Bias(length, reach);
+    mixed.Run(kernels(), 3);
+    for (int32_t r = 0; r < length; ++r) ASSERT_TRUE(SameRow(mixed, 43 + r, whole, r)) << r;
   }
 }
 

@@ -15,15 +15,16 @@ struct Row {
 };
 
 // Adds `keys` keys to a row's softmax. With a finite start, keys of -inf weigh 0 until a finite one
-// comes.
-void Update(Row& row, const float* k, const float* v, size_t stride, int32_t keys,
-            int32_t head_dim) {
+// comes. bias[-t]: of key t; or null.
+void Update(Row& row, const float* k, const float* v, size_t stride, int32_t keys, int32_t head_dim,
+            const float* bias) {
   float scores[kSpanChunkKeys];
   float maximum = row.maximum;
   for (int32_t t = 0; t < keys; ++t) {
     const float* key = k + static_cast<size_t>(t) * stride;
     float score = 0;
     for (int32_t d = 0; d < head_dim; ++d) score += key[d] * row.q[d];
+    if (bias != nullptr) score += bias[-t] * kLog2E;
     scores[t] = score;
     if (score > maximum) maximum = score;
   }
@@ -45,6 +46,8 @@ void RunItem(const SpanAttentionArgs& args, const SpanAttentionItem& item, std::
   for (int32_t head = item.head_begin; head < item.head_end; ++head) {
     const size_t column = static_cast<size_t>(head) * static_cast<size_t>(head_dim);
     const float* base = args.qkv + static_cast<size_t>(item.first_row) * args.stride + column;
+    const float* bias =
+        args.bias == nullptr ? nullptr : args.bias + static_cast<size_t>(head) * args.bias_stride;
     for (int32_t r = item.query_begin; r < item.query_end; ++r) {
       const float* from = base + static_cast<size_t>(r) * args.stride + args.q_column;
       Row row;
@@ -54,11 +57,16 @@ void RunItem(const SpanAttentionArgs& args, const SpanAttentionItem& item, std::
         q[d] = from[d] * (args.shape.scale * kLog2E);
         row.out[d] = 0;
       }
-      for (int32_t begin = 0; begin < item.rows; begin += kSpanChunkKeys) {
-        const int32_t left = item.rows - begin;
+      const bool bounded = args.reach > 0;
+      const int32_t low = bounded && r > args.reach ? r - args.reach : 0;
+      const int32_t high =
+          bounded && item.rows - r - 1 > args.reach ? r + 1 + args.reach : item.rows;
+      for (int32_t begin = low, count = 0; begin < high; begin += count) {
+        const int32_t whole = kSpanChunkKeys - begin % kSpanChunkKeys;
+        count = high - begin < whole ? high - begin : whole;
         const size_t at = static_cast<size_t>(begin) * args.stride;
-        Update(row, base + args.k_column + at, base + args.v_column + at, args.stride,
-               left < kSpanChunkKeys ? left : kSpanChunkKeys, head_dim);
+        Update(row, base + args.k_column + at, base + args.v_column + at, args.stride, count,
+               head_dim, bias == nullptr ? nullptr : bias + r - begin);
       }
       const float inverse = 1.0f / row.sum;
       for (int32_t d = 0; d < head_dim; ++d) row.out[d] *= inverse;
