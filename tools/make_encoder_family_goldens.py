@@ -1,14 +1,18 @@
 #!/usr/bin/env python3
-"""Makes tests/golden/encoder_families.json: what transformers computes for a small encoder of each family, float32, CPU.
+"""Makes tests/golden/encoder_families.json: what transformers computes for small encoders of each family, float32, CPU.
 
-    make_encoder_family_goldens.py tests/golden/encoder_families.json
+    make_encoder_family_goldens.py tests/golden/encoder_families.json [FAMILY...]
 
-Needs the PyPI packages torch, transformers and safetensors. Each model is created, saved as transformers saves it, its
-tensors replaced by generated values under the names and shapes of the saved file, and loaded again: names, shapes and
-config.json are the library's own, and the values need no room here. Value i of a tensor is
+Needs the PyPI packages torch, transformers and safetensors; for Jina v2, which transformers has not, the environment
+variable JINA_BERT names a Python module that holds the published implementation (modeling_bert). With names (or their beginnings) only those families are
+made again, and the others of the file are kept: not every version of transformers has every family. Each model is
+created, saved as transformers saves it, its tensors replaced by generated values under the names and shapes of the saved
+file, and loaded again: names, shapes and config.json are the library's own, and the values need no room here. Value i of
+a tensor is
     ((splitmix64(fnv1a64(name) + i) >> 40) / 2^23 - 1) * spread, exact in float32,
 where the weights of layer norms have 1 added; spread is 1/4 for vectors and embeddings, 1/8 for matrices.
 """
+import importlib
 import json
 import os
 import sys
@@ -33,7 +37,7 @@ def fnv1a64(text):
 
 
 def is_norm(name):
-    return any(part in name for part in ("LayerNorm.", "emb_ln.", "norm1.", "norm2."))
+    return any(part in name.lower() for part in ("norm", "_ln."))
 
 
 def generated(name, shape):
@@ -50,26 +54,73 @@ def generated(name, shape):
 
 
 def main():
-    out, = sys.argv[1:]
+    out, *chosen = sys.argv[1:]
     import torch
     import transformers
     from safetensors.torch import load_file, save_file
     shape = dict(hidden_size=WIDTH, num_attention_heads=HEADS, intermediate_size=WIDE, num_hidden_layers=LAYERS,
                  vocab_size=WORDS, max_position_embeddings=26)
+    # A second shape, with texts longer than a tile of the kernels and than the windows.
+    other = dict(hidden_size=64, num_attention_heads=4, intermediate_size=96, num_hidden_layers=3, vocab_size=50,
+                 max_position_embeddings=310)
+    modern = dict(pad_token_id=0, bos_token_id=1, eos_token_id=2, cls_token_id=1, sep_token_id=2)
+    distil = dict(dim=WIDTH, n_heads=HEADS, hidden_dim=WIDE, n_layers=LAYERS, vocab_size=WORDS,
+                  max_position_embeddings=26)
     families = {
-        "bert": (transformers.BertModel, transformers.BertConfig(**shape)),
-        "bert classifier": (transformers.BertForSequenceClassification, transformers.BertConfig(**shape, num_labels=3)),
-        "roberta": (transformers.RobertaModel, transformers.RobertaConfig(**shape, type_vocab_size=1)),
-        "roberta classifier": (transformers.RobertaForSequenceClassification,
-                               transformers.RobertaConfig(**shape, type_vocab_size=1, num_labels=1)),
-        "xlm-roberta classifier": (transformers.XLMRobertaForSequenceClassification,
-                                   transformers.XLMRobertaConfig(**shape, type_vocab_size=1, num_labels=2)),
-        "nomic": (transformers.NomicBertModel, transformers.NomicBertConfig(**shape)),
+        "bert": ("BertModel", shape),
+        "bert classifier": ("BertForSequenceClassification", dict(**shape, num_labels=3)),
+        "roberta": ("RobertaModel", dict(**shape, type_vocab_size=1)),
+        "roberta classifier": ("RobertaForSequenceClassification", dict(**shape, type_vocab_size=1, num_labels=1)),
+        "xlm-roberta classifier": ("XLMRobertaForSequenceClassification", dict(**shape, type_vocab_size=1, num_labels=2)),
+        "nomic": ("NomicBertModel", shape),
+        "nomic, larger": ("NomicBertModel", dict(**other, type_vocab_size=1)),
+        "modernbert": ("ModernBertModel", dict(**shape, **modern, local_attention=8)),
+        "modernbert, larger": ("ModernBertModel", dict(
+            **{**other, "num_hidden_layers": 4}, **modern, local_attention=48, global_attn_every_n_layers=2,
+            attention_bias=True, mlp_bias=True, norm_bias=True)),
+        "modernbert, layer types, larger": ("ModernBertModel", dict(
+            **other, **modern, local_attention=22, layer_types=["sliding_attention", "full_attention", "full_attention"],
+            rope_parameters={"full_attention": {"rope_type": "default", "rope_theta": 5000.0},
+                             "sliding_attention": {"rope_type": "default", "rope_theta": 300.0}})),
+        "modernbert classifier": ("ModernBertForSequenceClassification", dict(
+            **shape, **modern, local_attention=8, num_labels=1, classifier_pooling="mean")),
+        "modernbert classifier, larger": ("ModernBertForSequenceClassification", dict(
+            **other, **modern, num_labels=3, classifier_bias=True, classifier_activation="tanh")),
+        "mpnet": ("MPNetModel", shape),
+        "mpnet, larger": ("MPNetModel", other),
+        "mpnet classifier": ("MPNetForSequenceClassification", dict(**shape, num_labels=1)),
+        "distilbert": ("DistilBertModel", distil),
+        "distilbert, larger": ("DistilBertModel", dict(
+            dim=64, n_heads=2, hidden_dim=160, n_layers=3, vocab_size=50, max_position_embeddings=310)),
+        "distilbert classifier": ("DistilBertForSequenceClassification", dict(**distil, num_labels=2)),
+        "gte": ("GteModel", shape),
+        "gte, larger": ("GteModel", dict(**other, type_vocab_size=2)),
+        "gte classifier": ("GteForSequenceClassification", dict(**shape, num_labels=1)),
+        "jina v2": ("JinaBertModel", dict(**shape, position_embedding_type="alibi", feed_forward_type="geglu")),
+        "jina v2, larger": ("JinaBertModel", dict(
+            **{**other, "num_attention_heads": 3, "hidden_size": 96}, position_embedding_type="alibi",
+            feed_forward_type="geglu")),
+        "jina v3": ("JinaEmbeddingsV3Model", shape),
+        "jina v3, larger": ("JinaEmbeddingsV3Model", dict(**other, type_vocab_size=2)),
     }
     # Ids from 3 on: 1 is RoBERTa's padding, which its positions skip.
-    texts = [[3 + (i * 7 + n) % (WORDS - 3) for i in range(n)] for n in (1, 7, 20)]
-    golden = []
-    for name, (make, config) in families.items():
+    def text(count, words):
+        return [3 + (i * 7 + count) % (words - 3) for i in range(count)]
+
+    kept = {}
+    if chosen:
+        with open(out, encoding="utf-8") as file:
+            kept = {made["family"]: made for made in json.load(file)}
+    for name, (class_name, settings) in families.items():
+        if chosen and not any(name.startswith(begin) for begin in chosen):
+            continue
+        library = transformers
+        if class_name.startswith("JinaBert"):
+            if "JINA_BERT" not in os.environ:
+                raise SystemExit(f"{name}: JINA_BERT does not name the module of the published implementation")
+            library = importlib.import_module(os.environ["JINA_BERT"])
+        make = getattr(library, class_name)
+        config = make.config_class(**settings)
         with tempfile.TemporaryDirectory() as folder:
             make(config).save_pretrained(folder)
             path = os.path.join(folder, "model.safetensors")
@@ -80,19 +131,29 @@ def main():
             with open(os.path.join(folder, "config.json"), encoding="utf-8") as file:
                 config_text = json.load(file)
         runs = []
-        for ids in texts:
+        large = "larger" in name
+        for count in (150, 300) if large else (1, 7, 20):
+            ids = text(count, config.vocab_size)
             inputs = {"input_ids": torch.tensor([ids])}
-            typed = config.type_vocab_size > 1
+            typed = getattr(config, "type_vocab_size", 0) > 1
             if typed:
                 inputs["token_type_ids"] = torch.tensor([[int(2 * i >= len(ids)) for i in range(len(ids))]])
             with torch.no_grad():
                 result = model(**inputs, output_hidden_states=True)
             hidden = result.hidden_states[-1][0] if "logits" in result else result.last_hidden_state[0]
-            runs.append({"ids": ids, "typed": typed, "hidden": [[round(v, 7) for v in row] for row in hidden.tolist()],
-                         "logits": [round(v, 7) for v in result.logits[0].tolist()] if "logits" in result else []})
-        golden.append({"family": name, "config": config_text, "runs": runs,
-                       "tensors": {key: list(value.shape) for key, value in tensors.items()}})
+            if "logits" in result and "modernbert" in name:  # whose last hidden state comes before the last norm
+                hidden = hidden[:0]
+            run = {"ids": ids, "typed": typed}
+            rows = range(len(hidden))
+            if large and len(hidden) > 0:
+                run["rows"] = rows = [0, count // 2 + 3, count - 1]
+            run["hidden"] = [[round(v, 6 if large else 7) for v in hidden[row].tolist()] for row in rows]
+            run["logits"] = [round(v, 7) for v in result.logits[0].tolist()] if "logits" in result else []
+            runs.append(run)
+        kept[name] = {"family": name, "config": config_text, "runs": runs,
+                      "tensors": {key: list(value.shape) for key, value in tensors.items()}}
         print(name, len(tensors), "tensors", sorted(tensors)[:3])
+    golden = [kept[name] for name in families if name in kept]
     with open(out, "w", encoding="utf-8") as file:
         json.dump(golden, file, separators=(",", ":"))
         file.write("\n")

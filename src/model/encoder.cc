@@ -84,7 +84,7 @@ void Encoder::Prepare(const EncoderBatch& batch) {
         batch.scored.size() <= batch.tokens.size());
   for (size_t i = 1; i < batch.offsets.size(); ++i) {
     const int tokens = batch.offsets[i] - batch.offsets[i - 1];
-    CHECK(tokens >= 1 && tokens <= config.positions - config.first_position) << tokens;
+    CHECK(tokens >= 1 && tokens <= config.longest()) << tokens;
   }
   kernels::PlanSpanAttention(shape_, batch.offsets, options_.workers, items_);
 }
@@ -92,7 +92,9 @@ void Encoder::Prepare(const EncoderBatch& batch) {
 void Encoder::Run(const EncoderBatch& batch, Team& team) {
   Embed(batch, team);
   for (int i = 0; i < weights_->config().layers; ++i) Layer(i, batch, team);
-  if (!batch.scored.empty()) Score(batch.scored, team);
+  const int rows = static_cast<int>(batch.tokens.size());
+  if (weights_->config().norm_first) Norm(weights_->final_norm(), x_, nullptr, rows, x_, team);
+  if (!batch.scored.empty()) Score(batch, team);
 }
 
 // work(row, position) for every row of the batch.
@@ -127,12 +129,12 @@ void Encoder::Embed(const EncoderBatch& batch, Team& team) {
 }
 
 // Pairs are halves of a head apart: (x, y) -> (x cos - y sin, y cos + x sin).
-void Encoder::Rotate(const EncoderBatch& batch, Team& team) {
+void Encoder::Rotate(const kernels::RopeTable& angles, const EncoderBatch& batch, Team& team) {
   const EncoderConfig& config = weights_->config();
   const auto width = static_cast<size_t>(config.width);
   const auto half = static_cast<size_t>(config.head_dim()) / 2;
   ForEachPlace(batch, team, [&](size_t row, size_t place) {
-    const float* cosine = weights_->rope().data() + place * 2 * half;
+    const float* cosine = angles.data() + place * 2 * half;
     const float* sine = cosine + half;
     float* const end = qkv_ + row * 3 * width + 2 * width;  // queries, then keys
     for (float* x = end - 2 * width; x != end; x += 2 * half) {
@@ -146,22 +148,39 @@ void Encoder::Rotate(const EncoderBatch& batch, Team& team) {
 }
 
 void Encoder::Layer(int index, const EncoderBatch& batch, Team& team) {
+  const EncoderConfig& config = weights_->config();
   const int rows = static_cast<int>(batch.tokens.size());
-  const Epilogue activation = weights_->config().gated ? Epilogue::kSwiGlu : Epilogue::kGelu;
+  const bool first = config.norm_first;
+  const Epilogue activation = !config.gated ? Epilogue::kGelu
+                              : config.activation_function == Activation::kSilu
+                                  ? Epilogue::kSwiGlu
+                                  : Epilogue::kGeGluErf;
   const EncoderLayer& layer = weights_->layer(index);
   EncoderPeaks::Layer* peaks =
       peaks_ != nullptr ? &peaks_->layers[static_cast<size_t>(index)] : nullptr;
-  if (peaks != nullptr) Observe(x_, rows, peaks->qkv, team);
-  Apply(layer.qkv, x_, sum_, rows, Epilogue::kStore, qkv_, team);
-  if (weights_->config().rope_base > 0) Rotate(batch, team);
-  Attend(team);
-  Apply(layer.attn_output, attn_, attn_, rows, Epilogue::kStore, sum_, team);
-  AddAndNorm(layer.attn_norm, rows, team);
-  if (peaks != nullptr) Observe(x_, rows, peaks->up, team);
-  Apply(layer.up, x_, sum_, rows, activation, wide_, team);
+  // With norms first the sums are written where the residual stream is, and sum_ holds the norm's
+  // result.
+  float* const added = first ? x_ : sum_;
+  const Epilogue add = first ? Epilogue::kAdd : Epilogue::kStore;
+  const auto input_of = [&](const LayerNormWeights& norm) {
+    if (!first || norm.weight == nullptr) return x_;
+    Norm(norm, x_, nullptr, rows, sum_, team);
+    return sum_;
+  };
+
+  const float* input = input_of(layer.attn_norm);
+  if (peaks != nullptr) Observe(input, rows, peaks->qkv, team);
+  Apply(layer.qkv, input, sum_, rows, Epilogue::kStore, qkv_, team);
+  Attend(index, batch, team);
+  Apply(layer.attn_output, attn_, attn_, rows, add, added, team);
+  if (!first) Norm(layer.attn_norm, x_, sum_, rows, x_, team);
+
+  input = input_of(layer.ffn_norm);
+  if (peaks != nullptr) Observe(input, rows, peaks->up, team);
+  Apply(layer.up, input, sum_, rows, activation, wide_, team);
   if (peaks != nullptr) Observe(wide_, rows, peaks->down, team);
-  Apply(layer.down, wide_, wide_, rows, Epilogue::kStore, sum_, team);
-  AddAndNorm(layer.ffn_norm, rows, team);
+  Apply(layer.down, wide_, wide_, rows, add, added, team);
+  if (!first) Norm(layer.ffn_norm, x_, sum_, rows, x_, team);
 }
 
 void Encoder::Observe(const float* x, int rows, std::vector<float>& peaks, Team& team) {
@@ -209,8 +228,11 @@ void Encoder::Apply(const Linear& linear, const float* x, float* staging, int ro
                [&](int begin, int end) { kernels_.gemm.gemm(args, begin, end, scratch); });
 }
 
-void Encoder::Attend(Team& team) {
-  const auto width = static_cast<size_t>(weights_->config().width);
+void Encoder::Attend(int layer, const EncoderBatch& batch, Team& team) {
+  const EncoderConfig& config = weights_->config();
+  const auto width = static_cast<size_t>(config.width);
+  const bool windowed = config.has_window(layer);
+  if (config.rope_base > 0) Rotate(weights_->rope(windowed), batch, team);
   kernels::SpanAttentionArgs args{};
   args.shape = shape_;
   args.qkv = qkv_;
@@ -220,38 +242,51 @@ void Encoder::Attend(Team& team) {
   args.v_column = 2 * width;
   args.out = attn_;
   args.out_stride = width;
+  args.bias = weights_->distance(windowed).zero();
+  args.bias_stride = weights_->distance(windowed).stride();
+  args.reach = windowed ? config.window : 0;
   std::byte* scratch = attention_scratch_[static_cast<size_t>(team.worker())];
   team.ForEachInOrder(static_cast<int>(items_.size()), [&](int item) {
     kernels_.span_attention.run_item(args, items_[static_cast<size_t>(item)], scratch);
   });
 }
 
-void Encoder::AddAndNorm(const LayerNormWeights& norm, int rows, Team& team) {
+void Encoder::Norm(const LayerNormWeights& norm, const float* x, const float* sum, int rows,
+                   float* out, Team& team) {
   const EncoderConfig& config = weights_->config();
+  const auto width = static_cast<size_t>(config.width);
   team.ForEach(rows, kRowGranule, [&](int begin, int end) {
     for (int r = begin; r < end; ++r) {
-      float* x = x_ + static_cast<size_t>(r) * static_cast<size_t>(config.width);
-      const float* sum = sum_ + static_cast<size_t>(r) * static_cast<size_t>(config.width);
-      kernels_.rows.layer_norm(x, sum, norm.weight, norm.bias, config.norm_eps, config.width, x);
+      const size_t at = static_cast<size_t>(r) * width;
+      kernels_.rows.layer_norm(x + at, sum == nullptr ? nullptr : sum + at, norm.weight, norm.bias,
+                               config.norm_eps, config.width, out + at);
     }
   });
 }
 
-// Reuses what the layers are done with: the attention's output for the gathered rows, the sums for
+// Reuses what the layers are done with: the attention's output for the chosen rows, the sums for
 // the pooled ones.
-void Encoder::Score(std::span<const int32_t> first_rows, Team& team) {
+void Encoder::Score(const EncoderBatch& batch, Team& team) {
+  const EncoderConfig& config = weights_->config();
   const EncoderHead& head = weights_->head();
-  const auto width = static_cast<size_t>(weights_->config().width);
-  const int count = static_cast<int>(first_rows.size());
+  const auto width = static_cast<size_t>(config.width);
+  const int count = static_cast<int>(batch.scored.size());
+  const Pooling pooling = config.head.mean ? Pooling::kMean : Pooling::kCls;
   team.ForEachRow(count, [&](size_t i) {
-    const float* row = x_ + static_cast<size_t>(first_rows[i]) * width;
-    std::copy(row, row + width, attn_ + i * width);
+    const int32_t first = batch.scored[i];
+    const int32_t end = *std::upper_bound(batch.offsets.begin(), batch.offsets.end(), first);
+    PoolRows(x_ + static_cast<size_t>(first) * width, end - first, config.width, pooling,
+             attn_ + i * width);
   });
-  Apply(head.dense, attn_, attn_, count, Epilogue::kStore, sum_, team);
-  team.ForEach(count, 1, [&](int begin, int end) {
+  const bool gelu = config.head.activation == Activation::kGelu;
+  Apply(head.dense, attn_, attn_, count, gelu ? Epilogue::kGelu : Epilogue::kStore, sum_, team);
+  team.ForEach(gelu ? 0 : count, 1, [&](int begin, int end) {
+    const bool relu = config.head.activation == Activation::kRelu;
     float* const last = sum_ + static_cast<size_t>(end) * width;
-    for (float* x = sum_ + static_cast<size_t>(begin) * width; x != last; ++x) *x = std::tanh(*x);
+    for (float* x = sum_ + static_cast<size_t>(begin) * width; x != last; ++x)
+      *x = relu ? (*x < 0 ? 0 : *x) : std::tanh(*x);
   });
+  if (head.norm.weight != nullptr) Norm(head.norm, sum_, nullptr, count, sum_, team);
   Apply(head.out, sum_, sum_, count, Epilogue::kStore, scores_, team);
 }
 

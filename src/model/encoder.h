@@ -1,8 +1,7 @@
-// Encoder: the forward pass of a BERT-family encoder over the kernels.
+// Encoder: the forward pass of an encoder over the kernels.
 //
-// Architecture: Devlin et al. 2018 (BERT), after-the-fact layer norms; Liu et al. 2019 (RoBERTa)
-// differs in where positions begin, Nussbaum et al. 2024 (Nomic Embed) in rotation and a gated
-// feed-forward block. Texts are packed one after another, without padding. Owner: one
+// Architecture: Devlin et al. 2018 (BERT), and what the traits of EncoderConfig say otherwise; the
+// pass knows no family. Texts are packed one after another, without padding. Owner: one
 // runner. Thread: Run() is SPMD (model/team.h); every worker of the team calls it with the same
 // batch. Owns its scratch, allocates nothing in Run. Bits: the rows of a text depend on its tokens
 // only, never on the other texts of the batch, its place in it or the number of workers (gemm.h,
@@ -76,11 +75,13 @@ class Encoder {
   void Quantize(const Linear& linear, const float* x, float* staging,
                 const kernels::QuantizedRows& out, Team& team);
   void Observe(const float* x, int rows, std::vector<float>& peaks, Team& team);
-  void Rotate(const EncoderBatch& batch, Team& team);  // queries and keys, by their positions
-  void Attend(Team& team);
-  // x_ = LayerNorm(x_ + sum_)
-  void AddAndNorm(const LayerNormWeights& norm, int rows, Team& team);
-  void Score(std::span<const int32_t> first_rows, Team& team);
+  void Attend(int layer, const EncoderBatch& batch, Team& team);
+  // Queries and keys, by their positions.
+  void Rotate(const kernels::RopeTable& angles, const EncoderBatch& batch, Team& team);
+  // out = LayerNorm(x + sum), of rows of `width`; `sum` may be null.
+  void Norm(const LayerNormWeights& norm, const float* x, const float* sum, int rows, float* out,
+            Team& team);
+  void Score(const EncoderBatch& batch, Team& team);
 
   const std::shared_ptr<const EncoderWeights> weights_;
   const kernels::KernelTable kernels_;

@@ -8,6 +8,7 @@
 
 #include "base/quote.h"
 #include "model/config.h"
+#include "model/encoder_families/family.h"
 #include "model/families/family.h"
 #include "model/json_file.h"
 
@@ -34,135 +35,16 @@ std::string_view KindOf(const json::object& module) {
 
 // ---- config.json
 
-// A key that may only hold what is also its default.
-Status CheckOnly(const JsonFile& file, std::string_view key, std::string_view supported) {
-  const auto value = file.StringOr(key, std::string(supported));
-  if (!value.ok()) return value.status();
-  if (std::string_view(*value) == supported) return OkStatus();
-  return file.Refuse(key, "{} is not supported, only {}", Quote(*value), supported);
-}
-
-// The model_type of a file that has none, derived from its class name.
-std::string TypeOfClass(std::string_view name) {
-  constexpr std::pair<std::string_view, std::string_view> kTypes[] = {{"Bert", "bert"},
-                                                                      {"Roberta", "roberta"},
-                                                                      {"XLMRoberta", "xlm-roberta"},
-                                                                      {"Camembert", "camembert"}};
-  for (const auto& [begin, type] : kTypes) {
-    const std::string_view rest = name.starts_with(begin) ? name.substr(begin.size()) : "";
-    if (rest.starts_with("Model") || rest.starts_with("For")) return std::string(type);
-  }
-  return "";
-}
-
-Status CheckArchitecture(const JsonFile& file, EncoderConfig& config) {
-  ASSIGN_OR_RETURN(config.architecture, file.StringOr("model_type", ""));
-  if (config.architecture == "nomic_bert") {
-    config.architecture = kNomicBert;
-    return OkStatus();
-  }
-  if (config.architecture.empty()) config.architecture = TypeOfClass(ClassOf(file));
-  // The same arithmetic under another name.
-  if (config.architecture == "camembert") config.architecture = "roberta";
-  constexpr std::array<std::string_view, 3> kKnown = {"bert", "roberta", "xlm-roberta"};
-  if (std::find(kKnown.begin(), kKnown.end(), config.architecture) == kKnown.end()) {
-    return file.Refuse("model_type",
-                       "{} is no encoder known here (bert, roberta, xlm-roberta, nomic_bert), nor "
-                       "a model that generates ({})",
-                       Quote(config.architecture), KnownModelTypes());
-  }
-  RETURN_IF_ERROR(CheckOnly(file, "hidden_act", "gelu"));
-  // Such a one attends backwards alone.
-  ASSIGN_OR_RETURN(const bool decodes, file.BoolOr("is_decoder", false));
-  if (decodes) return file.Refuse("is_decoder", "true is not supported");
-  return CheckOnly(file, "position_embedding_type", "absolute");
-}
-
-// Reads the key under one of two names: transformers' own, or that of the first published files.
-Result<int> EitherInt(const JsonFile& file, std::string_view key, std::string_view other, int low,
-                      int high) {
-  return file.Int(file.Has(key) || !file.Has(other) ? key : other, low, high);
-}
-
-// The switches of nomic-bert's files that are known in one position alone.
-Status CheckNomicSwitches(const JsonFile& file) {
-  for (const char* key :
-       {"prenorm", "parallel_block", "causal", "use_rms_norm", "rotary_emb_interleaved",
-        "qkv_proj_bias", "mlp_fc1_bias", "mlp_fc2_bias"}) {
-    ASSIGN_OR_RETURN(const bool on, file.BoolOr(key, false));
-    if (on) return file.Refuse(key, "true is not supported");
-  }
-  for (const char* key : {"rotary_emb_scale_base", "moe_every_n_layers", "num_experts"}) {
-    const json::value* value = file.Find(key);
-    if (value == nullptr || (value->is_int64() && value->get_int64() == 0)) continue;
-    return file.Refuse(key, "is not supported");
-  }
-  ASSIGN_OR_RETURN(const double fraction, file.FloatOr("rotary_emb_fraction", 1, 0, 1));
-  if (fraction != 1) return file.Refuse("rotary_emb_fraction", "below 1 is not supported");
-  RETURN_IF_ERROR(CheckOnly(file, "hidden_act", "silu"));
-  return CheckOnly(file, "activation_function", "swiglu");
-}
-
-// Base of the angles, and for how long texts they are those the model was trained with: what
-// stretches them beyond is not supported.
-Status ReadRotation(const JsonFile& file, EncoderConfig& config) {
-  ASSIGN_OR_RETURN(config.rope_base, file.FloatOr("rotary_emb_base", 1000, 1, 1e9));
-  const json::value* parameters = file.Find("rope_parameters");
-  if (parameters != nullptr && parameters->is_object()) {
-    const json::object& rope = parameters->get_object();
-    const json::value* theta = rope.if_contains("rope_theta");
-    if (theta != nullptr && (theta->is_double() || theta->is_int64()))
-      config.rope_base = theta->to_number<double>();
-    const json::value* type = rope.if_contains("rope_type");
-    if (type != nullptr && (!type->is_string() || type->get_string() != "default"))
-      return file.Refuse("rope_parameters", "of another type than default are not supported");
-    if (!(config.rope_base >= 1 && config.rope_base <= 1e9))
-      return file.Refuse("rope_parameters", "rope_theta must be 1 to 1e9");
-  }
-  if (file.Has("rotary_scaling_factor") && file.Has("max_trained_positions")) {
-    ASSIGN_OR_RETURN(const int trained, file.Int("max_trained_positions", 1, kMaxContext));
-    config.positions = std::min(config.positions, trained);
-  }
-  return OkStatus();
-}
-
-Status ReadNomicShape(const JsonFile& file, EncoderConfig& config) {
-  RETURN_IF_ERROR(CheckNomicSwitches(file));
-  ASSIGN_OR_RETURN(config.layers, EitherInt(file, "num_hidden_layers", "n_layer", 1, kMaxLayers));
-  ASSIGN_OR_RETURN(config.width, EitherInt(file, "hidden_size", "n_embd", 1, kMaxWidth));
-  ASSIGN_OR_RETURN(config.feed_forward,
-                   EitherInt(file, "intermediate_size", "n_inner", 1, kMaxFeedForward));
-  ASSIGN_OR_RETURN(config.heads, EitherInt(file, "num_attention_heads", "n_head", 1, kMaxHeads));
-  ASSIGN_OR_RETURN(config.vocab_size, file.Int("vocab_size", 1, kMaxVocabulary));
-  ASSIGN_OR_RETURN(config.positions, EitherInt(file, "max_position_embeddings", "n_positions", 1,
-                                               kMaxRotatedPositions));
-  ASSIGN_OR_RETURN(config.token_types, file.IntOr("type_vocab_size", 2, 0, 64));
-  const char* eps_key = file.Has("layer_norm_eps") ? "layer_norm_eps" : "layer_norm_epsilon";
-  ASSIGN_OR_RETURN(const double eps, file.FloatOr(eps_key, 1e-12, 0, 1));
-  config.norm_eps = static_cast<float>(eps);
-  config.gated = true;
-  return ReadRotation(file, config);
-}
-
 Status ReadShape(const JsonFile& file, EncoderConfig& config) {
-  if (config.architecture == kNomicBert) {
-    RETURN_IF_ERROR(ReadNomicShape(file, config));
-    Status shape = CheckEncoderShape(config);
-    return shape.ok() ? OkStatus() : std::move(shape).WithContext(file.name());
+  const EncoderFamily* family = EncoderFamilyOfConfig(file);
+  if (family == nullptr) {
+    ASSIGN_OR_RETURN(const std::string type, file.StringOr("model_type", ""));
+    return file.Refuse("model_type",
+                       "{} is no encoder known here ({}), nor a model that generates ({})",
+                       Quote(type), KnownEncoderTypes(), KnownModelTypes());
   }
-  ASSIGN_OR_RETURN(config.layers, file.Int("num_hidden_layers", 1, kMaxLayers));
-  ASSIGN_OR_RETURN(config.width, file.Int("hidden_size", 1, kMaxWidth));
-  ASSIGN_OR_RETURN(config.feed_forward, file.Int("intermediate_size", 1, kMaxFeedForward));
-  ASSIGN_OR_RETURN(config.heads, file.Int("num_attention_heads", 1, kMaxHeads));
-  ASSIGN_OR_RETURN(config.vocab_size, file.Int("vocab_size", 1, kMaxVocabulary));
-  ASSIGN_OR_RETURN(config.positions, file.Int("max_position_embeddings", 1, kMaxContext));
-  ASSIGN_OR_RETURN(config.token_types, file.IntOr("type_vocab_size", 2, 0, 64));
-  ASSIGN_OR_RETURN(const double eps, file.FloatOr("layer_norm_eps", 1e-12, 0, 1));
-  config.norm_eps = static_cast<float>(eps);
-  if (config.architecture != "bert") {
-    ASSIGN_OR_RETURN(const int pad, file.IntOr("pad_token_id", 1, 0, config.positions - 2));
-    config.first_position = pad + 1;
-  }
+  config.architecture = family->architecture;
+  RETURN_IF_ERROR(family->describe(file, config));
   Status shape = CheckEncoderShape(config);
   return shape.ok() ? OkStatus() : std::move(shape).WithContext(file.name());
 }
@@ -335,7 +217,7 @@ Result<std::optional<int>> TokenizerLength(const std::string& text) {
 // Reads the maximum length of a text: the first file that states one counts, and no length goes
 // beyond the model's positions.
 Status ReadLength(const EncoderFiles& files, EncoderConfig& config) {
-  const int longest = config.positions - config.first_position;
+  const int longest = config.longest();
   std::optional<int> said;
   if (!files.sentence_bert.empty()) {
     ASSIGN_OR_RETURN(const JsonFile file,
@@ -401,6 +283,15 @@ Status CheckEncoderShape(const EncoderConfig& config) {
         "components, in steps of 16",
         config.heads, config.width);
   }
+  if (config.rope_base > 0 && config.positions > kMaxRotatedPositions) {
+    return RefuseParameter("max_position_embeddings is {}, the limit with rotation is {}",
+                           config.positions, kMaxRotatedPositions);
+  }
+  // A table holds a value of each head for each distance.
+  if (config.distance != DistanceBias::kNone && config.positions > kMaxBiasedPositions) {
+    return RefuseParameter("max_position_embeddings is {}, the limit with a bias by distance is {}",
+                           config.positions, kMaxBiasedPositions);
+  }
   return OkStatus();
 }
 
@@ -432,13 +323,13 @@ Result<VectorModules> ReadVectorModules(const EncoderFiles& files, int width) {
 Result<EncoderConfig> ReadEncoderConfig(const EncoderFiles& files) {
   EncoderConfig config;
   ASSIGN_OR_RETURN(const JsonFile file, JsonFile::Parse(files.config, "config.json"));
-  RETURN_IF_ERROR(CheckArchitecture(file, config));
+  config.pooling = Pooling::kCls;  // unless its family or a module says otherwise
   RETURN_IF_ERROR(ReadShape(file, config));
   RETURN_IF_ERROR(ReadLabels(file, files, config));
   RETURN_IF_ERROR(ReadActivation(file, files.sentence_transformers, config));
   RETURN_IF_ERROR(ReadLength(files, config));
   ASSIGN_OR_RETURN(VectorModules modules, ReadVectorModules(files, config.width));
-  config.pooling = modules.pooling;
+  if (!files.pooling.empty()) config.pooling = modules.pooling;
   config.normalize = modules.normalize;
   config.prompts = std::move(modules.prompts);
   config.default_prompt = std::move(modules.default_prompt);

@@ -1,5 +1,6 @@
-// EncoderConfig: the configuration of a BERT-family encoder, read from its checkpoint's JSON files
-// and validated.
+// EncoderConfig: the configuration of an encoder, read from its checkpoint's JSON files and
+// validated. What its architecture does otherwise than BERT is in its traits, which
+// encoder_families/ sets.
 //
 // Plain value, immutable once read; any thread. Every field is within the ranges of config.h, so no
 // later code needs to check a product of two of them for overflow. Formats: config.json of Hugging
@@ -36,13 +37,30 @@ enum class ScoreActivation : uint8_t {
 };
 const char* ScoreActivationName(ScoreActivation activation);  // "none", "sigmoid", "softmax"
 
+// A function of one value between two matrices.
+enum class Activation : uint8_t {
+  kGelu,  // the exact (erf) form
+  kSilu,
+  kRelu,
+  kTanh,
+};
+
+// What is added to a score by the distance of its query and key.
+enum class DistanceBias : uint8_t {
+  kNone,
+  kBuckets,  // a value of each head for each of kDistanceBuckets ranges of distances (T5, MPNet)
+  kFalling,  // minus the distance times the head's slope (ALiBi)
+};
+inline constexpr int kDistanceBuckets = 32;
+
 inline constexpr size_t kMaxLabels = 4096;
 inline constexpr std::string_view kNomicBert = "nomic-bert";  // as its GGUF files are called
 // A table of angles has a row for each position.
 inline constexpr int kMaxRotatedPositions = 1 << 17;
+inline constexpr int kMaxBiasedPositions = 1 << 15;
 
 struct EncoderConfig {
-  std::string architecture;  // "bert", "roberta", "xlm-roberta", "nomic-bert"
+  std::string architecture;  // EncoderFamily::architecture: "bert", "modern-bert"
   int layers = 0;
   int width = 0;
   int feed_forward = 0;
@@ -52,11 +70,29 @@ struct EncoderConfig {
   int first_position = 0;  // row of the first token: 0, or behind the padding token's (RoBERTa)
   int token_types = 0;     // rows of the token type table; 0 = no such table
   float norm_eps = 0;
-  // The differences of nomic-bert: queries and keys are rotated by their position (halves of a
-  // head) in place of a position table, two matrices feed the feed-forward block (SwiGLU), and no
-  // matrix has a bias.
-  double rope_base = 0;  // of the angles; 0: a position table
-  bool gated = false;
+
+  // --- traits: how it differs from BERT ---
+  // Queries and keys are rotated by their position, halves of a head together, and there is no
+  // position table. The base of the angles; 0: no rotation.
+  double rope_base = 0;
+  double rope_window_base = 0;  // in layers with a window; 0: rope_base
+  double rope_divisor = 1;      // positions are divided by it
+  DistanceBias distance = DistanceBias::kNone;
+  int window = 0;              // tokens on each side that a layer with a window sees; 0: no window
+  std::vector<bool> windowed;  // of each layer, or empty: none has one
+  // Norms before attention and feed-forward, and one after the last layer; else after each.
+  bool norm_first = false;
+  bool first_norm = true;  // with norm_first: before the first attention
+  bool gated = false;      // two matrices feed the feed-forward block
+  Activation activation_function = Activation::kGelu;  // of it: kGelu, or gated kSilu
+  bool qkv_bias = true, output_bias = true, up_bias = true, down_bias = true;
+  bool norm_bias = true;
+  struct Head {         // of a classifier: activation(dense), a norm, then the scores
+    bool mean = false;  // of the mean of all rows, else of the first row
+    Activation activation = Activation::kTanh;
+    bool dense_bias = true;
+    bool norm = false;
+  } head;
 
   Pooling pooling = Pooling::kMean;
   bool normalize = false;                      // vectors have length 1
@@ -71,6 +107,11 @@ struct EncoderConfig {
   ScoreActivation activation = ScoreActivation::kNone;  // of the scores, unless raw ones are wanted
 
   int head_dim() const { return width / heads; }
+  bool has_position_table() const { return rope_base == 0 && distance != DistanceBias::kFalling; }
+  bool has_window(int layer) const {
+    return window > 0 && !windowed.empty() && windowed[static_cast<size_t>(layer)];
+  }
+  int longest() const { return positions - first_position; }  // tokens of a text, at most
 };
 
 // The texts of the files, as read; empty where a file is not there. Only config.json is required.

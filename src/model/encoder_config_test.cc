@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -177,6 +178,100 @@ TEST(EncoderConfig, WhatNomicFilesMayAskForBesidesIsRefusedByName) {
     files.config = Replaced(kNomic, from, to);
     const auto config = ReadEncoderConfig(files);
     EXPECT_EQ(config.status().reason(), "model_hparam") << key;
+    EXPECT_THAT(config.status().message(), HasSubstr(key));
+  }
+}
+
+constexpr char kModern[] =
+    R"({"model_type":"modernbert","hidden_activation":"gelu","hidden_size":64,
+        "intermediate_size":96,"num_hidden_layers":4,"num_attention_heads":4,"vocab_size":100,
+        "max_position_embeddings":8192,"norm_eps":1e-5,"global_attn_every_n_layers":3,
+        "local_attention":128,"global_rope_theta":160000.0,"local_rope_theta":10000.0})";
+
+TEST(EncoderConfig, ModernBertHasAWindowInMostLayers) {
+  EncoderFiles files;
+  files.config = kModern;
+  const auto config = ReadEncoderConfig(files);
+  ASSERT_TRUE(config.ok()) << config.status();
+  EXPECT_EQ(config->architecture, "modern-bert");
+  EXPECT_EQ(config->window, 64);
+  EXPECT_EQ(config->windowed, (std::vector<bool>{false, true, true, false}));
+  EXPECT_EQ(config->rope_base, 160000);
+  EXPECT_EQ(config->rope_window_base, 10000);
+  EXPECT_TRUE(config->norm_first);
+  EXPECT_FALSE(config->norm_bias);
+  EXPECT_EQ(config->token_types, 0);
+}
+
+TEST(EncoderConfig, GteStretchesItsRotationByAFactor) {
+  EncoderFiles files;
+  files.config =
+      R"({"model_type":"new","hidden_act":"gelu","hidden_size":64,"intermediate_size":96,
+          "num_hidden_layers":2,"num_attention_heads":4,"vocab_size":100,"pack_qkv":true,
+          "max_position_embeddings":8192,"type_vocab_size":1,"position_embedding_type":"rope",
+          "rope_theta":20000,"rope_scaling":{"type":"ntk","factor":8.0},
+          "layer_norm_type":"layer_norm","logn_attention_scale":false})";
+  const auto config = ReadEncoderConfig(files);
+  ASSERT_TRUE(config.ok()) << config.status();
+  EXPECT_EQ(config->rope_base, 160000);
+  EXPECT_NEAR(config->rope_divisor, std::pow(8.0, 2.0 / 16), 1e-12);
+}
+
+TEST(EncoderConfig, WhatOtherFamiliesMayAskForBesidesIsRefusedByName) {
+  const std::string mpnet =
+      R"({"model_type":"mpnet","hidden_size":64,"intermediate_size":96,"num_hidden_layers":2,
+          "num_attention_heads":4,"vocab_size":100,"max_position_embeddings":514,
+          "relative_attention_num_buckets":32})";
+  const std::string distil =
+      R"({"model_type":"distilbert","dim":64,"hidden_dim":96,"n_layers":2,"n_heads":4,
+          "vocab_size":100,"max_position_embeddings":512,"activation":"gelu"})";
+  const std::string gte =
+      R"({"model_type":"new","hidden_size":64,"intermediate_size":96,"num_hidden_layers":2,
+          "num_attention_heads":4,"vocab_size":100,"max_position_embeddings":512,
+          "rope_theta":1e4,"rope_scaling":null})";
+  const std::string jina =
+      R"({"model_type":"bert","position_embedding_type":"alibi","hidden_size":64,
+          "intermediate_size":96,"num_hidden_layers":2,"num_attention_heads":4,"vocab_size":100,
+          "max_position_embeddings":512,"feed_forward_type":"geglu","emb_pooler":"mean"})";
+  EncoderFiles files;
+  for (const std::string& good : {mpnet, distil, gte, jina}) {
+    files.config = good;
+    const auto config = ReadEncoderConfig(files);
+    EXPECT_TRUE(config.ok()) << config.status();
+    EXPECT_EQ(config->pooling, good == jina ? Pooling::kMean : Pooling::kCls);
+  }
+  const std::tuple<std::string, const char*, const char*, const char*> cases[] = {
+      {kModern, "\"local_attention\":128", "\"local_attention\":1", "local_attention"},
+      {kModern, "\"local_attention\":128", "\"local_attention\":-8", "local_attention"},
+      {kModern, "every_n_layers\":3", "every_n_layers\":0", "global_attn_every_n_layers"},
+      {kModern, "\"gelu\"", "\"silu\"", "hidden_activation"},
+      {kModern, "160000.0", "0", "global_rope_theta"},
+      {kModern, "{", R"({"rope_scaling":{"type":"linear"},)", "rope_scaling"},
+      {kModern, "{", R"({"layer_types":["full_attention"],)", "layer_types"},
+      {kModern, "{", R"({"layer_types":["full_attention","x","x","x"],)", "layer_types"},
+      {kModern, "{", R"({"rope_parameters":{"sliding_attention":{"rope_type":"yarn"}},)",
+       "rope_parameters"},
+      {kModern, "{", R"({"classifier_pooling":"max",)", "classifier_pooling"},
+      {kModern, "{", R"({"classifier_activation":"silu",)", "classifier_activation"},
+      {kModern, ":8192", ":1048576", "max_position_embeddings"},
+      {mpnet, "buckets\":32", "buckets\":64", "relative_attention_num_buckets"},
+      {mpnet, ":514", ":2", "max_position_embeddings"},
+      {mpnet, ":514", ":1000000", "max_position_embeddings"},
+      {distil, "gelu", "relu", "activation"},
+      {distil, "\"dim\":64", "\"dim\":40", "hidden_size"},
+      {gte, "null", R"({"type":"dynamic","factor":2})", "type"},
+      {gte, "null", R"({"type":"ntk","factor":0.5})", "factor"},
+      {gte, "null", R"({"type":"ntk","factor":2,"mixed_b":0.5})", "mixed_b"},
+      {gte, "{", R"({"pack_qkv":false,)", "pack_qkv"},
+      {gte, "{", R"({"logn_attention_scale":true,)", "logn_attention_scale"},
+      {gte, "{", R"({"position_embedding_type":"absolute",)", "position_embedding_type"},
+      {jina, "geglu", "reglu", "feed_forward_type"},
+      {jina, "{", R"({"alibi_scaling":4,)", "alibi_scaling"},
+  };
+  for (const auto& [good, from, to, key] : cases) {
+    files.config = Replaced(good, from, to);
+    const auto config = ReadEncoderConfig(files);
+    EXPECT_EQ(config.status().reason(), "model_hparam") << key << " " << to;
     EXPECT_THAT(config.status().message(), HasSubstr(key));
   }
 }

@@ -3,64 +3,61 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <map>
+#include <optional>
+#include <span>
 #include <vector>
 
 #include "base/quote.h"
 #include "gguf/metadata.h"
 #include "model/config.h"
+#include "model/encoder_families/family.h"
 #include "model/hyper_parameters.h"
 
 namespace tutti::model {
 namespace {
 
+// A part of a name that ends with a dot in the files: "attn_q." of "blk.3.attn_q.weight".
 struct RenamedPart {
-  std::string_view gguf, transformers;
+  std::string_view gguf;
+  std::string_view EncoderNames::*name;
 };
-constexpr std::array<RenamedPart, 6> kNames = {{
-    {"token_embd.", "embeddings.word_embeddings."},
-    {"position_embd.", "embeddings.position_embeddings."},
-    {"token_types.", "embeddings.token_type_embeddings."},
-    {"token_embd_norm.", "embeddings.LayerNorm."},
-    {"cls.output.", "classifier."},
-    {"cls.", "pooler.dense."},
-}};
-constexpr std::array<RenamedPart, 8> kLayerNames = {{
-    {"attn_q.", "attention.self.query."},
-    {"attn_k.", "attention.self.key."},
-    {"attn_v.", "attention.self.value."},
-    {"attn_output.", "attention.output.dense."},
-    {"attn_output_norm.", "attention.output.LayerNorm."},
-    {"ffn_up.", "intermediate.dense."},
-    {"ffn_down.", "output.dense."},
-    {"layer_output_norm.", "output.LayerNorm."},
-}};
+// If two rows have the same beginning, the first name that the family has is used.
+constexpr RenamedPart kOuter[] = {
+    {"token_embd.", &EncoderNames::words},
+    {"position_embd.", &EncoderNames::positions},
+    {"token_types.", &EncoderNames::types},
+    {"token_embd_norm.", &EncoderNames::embedding_norm},
+    {"output_norm.", &EncoderNames::final_norm},
+    {"cls.output.", &EncoderNames::head_out},
+    {"cls.norm.", &EncoderNames::head_norm},
+    {"cls.", &EncoderNames::head_dense},
+};
+constexpr RenamedPart kInner[] = {
+    {"attn_q.", &EncoderNames::q},
+    {"attn_k.", &EncoderNames::k},
+    {"attn_v.", &EncoderNames::v},
+    {"attn_qkv.", &EncoderNames::qkv},
+    {"attn_output.", &EncoderNames::attn_output},
+    {"attn_output_norm.", &EncoderNames::attn_norm},
+    {"attn_norm.", &EncoderNames::attn_norm},  // of families with norms first
+    {"ffn_up.", &EncoderNames::gate_up},
+    {"ffn_up.", &EncoderNames::up},
+    {"ffn_gate.", &EncoderNames::gate},
+    {"ffn_down.", &EncoderNames::down},
+    {"layer_output_norm.", &EncoderNames::ffn_norm},
+    {"ffn_norm.", &EncoderNames::ffn_norm},
+};
 
-// Names of nomic-bert, whose checkpoints name these tensors differently.
-constexpr std::array<RenamedPart, 4> kNomicNames = {{
-    {"token_embd.", "embeddings.word_embeddings."},
-    {"token_types.", "embeddings.token_type_embeddings."},
-    {"token_embd_norm.", "emb_ln."},
-    {"cls.output.", "classifier."},
-}};
-constexpr std::array<RenamedPart, 7> kNomicLayerNames = {{
-    {"attn_qkv.", "attn.Wqkv."},
-    {"attn_output.", "attn.out_proj."},
-    {"attn_output_norm.", "norm1."},
-    {"ffn_gate.", "mlp.fc12."},
-    {"ffn_up.", "mlp.fc11."},
-    {"ffn_down.", "mlp.fc2."},
-    {"layer_output_norm.", "norm2."},
-}};
-
-template <size_t kCount>
-std::string Rename(const std::array<RenamedPart, kCount>& names, std::string_view name) {
-  for (const RenamedPart& renamed : names) {
-    if (name.starts_with(renamed.gguf))
-      return std::string(renamed.transformers).append(name.substr(renamed.gguf.size()));
+// Nothing for a name that is no encoder's.
+std::optional<std::string> Rename(std::span<const RenamedPart> parts, const EncoderNames& names,
+                                  std::string_view name) {
+  for (const RenamedPart& part : parts) {
+    const std::string_view renamed = names.*part.name;
+    if (renamed.empty() || !name.starts_with(part.gguf)) continue;
+    return std::string(renamed).append(".").append(name.substr(part.gguf.size()));
   }
-  return std::string(name);
+  return std::nullopt;
 }
 
 std::string_view ArchitectureOf(const gguf::Header& header) {
@@ -74,9 +71,10 @@ class RenamedStore final : public TensorStore {
   explicit RenamedStore(const std::shared_ptr<const gguf::File>& file)
       : base_(MakeTensorStore(file)) {
     const std::string_view architecture = ArchitectureOf(file->header());
+    const bool gate_apart = base_->Find("blk.0.ffn_gate.weight") != nullptr;
     for (const StoredTensor& tensor : base_->tensors()) {
       tensors_.push_back(tensor);
-      tensors_.back().name = TransformersName(architecture, tensor.name);
+      tensors_.back().name = TransformersName(architecture, tensor.name, gate_apart);
     }
     for (const StoredTensor& tensor : tensors_) by_name_.emplace(tensor.name, tensor.index);
   }
@@ -126,12 +124,13 @@ Status ReadShape(const gguf::File& file, const HyperParameters& keys, EncoderCon
   ASSIGN_OR_RETURN(const bool causal, keys.BoolOr("attention.causal", false));
   if (causal) return RefuseParameter("attention.causal is true, which is not supported");
   ASSIGN_OR_RETURN(config.vocab_size, RowsOf(file, "token_embd.weight", kMaxVocabulary));
-  if (config.architecture == kNomicBert) {
-    config.gated = true;
-    ASSIGN_OR_RETURN(config.rope_base, keys.FloatOr("rope.freq_base", 1000, 1, 1e9));
-    config.positions = std::min(config.max_tokens, kMaxRotatedPositions);
-  } else {
+  const EncoderFamily* family = EncoderFamilyOfGguf(config.architecture);
+  config.positions = config.max_tokens;
+  if (family->describe_gguf != nullptr) RETURN_IF_ERROR(family->describe_gguf(keys, config));
+  if (config.has_position_table()) {
     ASSIGN_OR_RETURN(config.positions, RowsOf(file, "position_embd.weight", kMaxContext));
+  } else if (config.rope_base > 0) {
+    config.positions = std::min(config.max_tokens, kMaxRotatedPositions);
   }
   if (file.FindTensor("token_types.weight") != nullptr) {
     ASSIGN_OR_RETURN(config.token_types, RowsOf(file, "token_types.weight", 64));
@@ -160,21 +159,22 @@ Status ReadLabels(const gguf::File& file, const std::string& prefix, bool ranks,
 }  // namespace
 
 bool HoldsEncoder(const gguf::Header& header) {
-  const std::string_view architecture = ArchitectureOf(header);
-  return architecture == "bert" || architecture == kNomicBert;
+  return EncoderFamilyOfGguf(ArchitectureOf(header)) != nullptr;
 }
 
-std::string TransformersName(std::string_view architecture, std::string_view name) {
-  const bool nomic = architecture == kNomicBert;
+std::string TransformersName(std::string_view architecture, std::string_view name,
+                             bool gate_apart) {
+  const EncoderFamily* family = EncoderFamilyOfGguf(architecture);
+  if (family == nullptr) return std::string(name);
+  const EncoderNames& names = GgufNamesOf(*family, gate_apart);
   constexpr std::string_view kBlock = "blk.";
-  if (!name.starts_with(kBlock)) return nomic ? Rename(kNomicNames, name) : Rename(kNames, name);
+  if (!name.starts_with(kBlock)) return Rename(kOuter, names, name).value_or(std::string(name));
   const size_t dot = name.find('.', kBlock.size());
   if (dot == std::string_view::npos) return std::string(name);
-  const std::string_view part = name.substr(dot + 1);
-  const std::string renamed = nomic ? Rename(kNomicLayerNames, part) : Rename(kLayerNames, part);
-  if (renamed == part) return std::string(name);
-  return fmt::format("encoder.{}.{}.{}", nomic ? "layers" : "layer",
-                     name.substr(kBlock.size(), dot - kBlock.size()), renamed);
+  const auto renamed = Rename(kInner, names, name.substr(dot + 1));
+  if (!renamed) return std::string(name);
+  return fmt::format("{}{}.{}", names.layers, name.substr(kBlock.size(), dot - kBlock.size()),
+                     *renamed);
 }
 
 std::unique_ptr<TensorStore> MakeEncoderStore(const std::shared_ptr<const gguf::File>& file) {
@@ -187,8 +187,8 @@ Result<EncoderConfig> ReadGgufEncoderConfig(const gguf::File& file) {
                    gguf::GetString(file.header(), "general.architecture"));
   config.architecture = architecture;
   if (!HoldsEncoder(file.header()))
-    return RefuseParameter("{} is no encoder known here (bert, nomic-bert)",
-                           Quote(config.architecture));
+    return RefuseParameter("{} is no encoder known here ({})", Quote(config.architecture),
+                           KnownGgufEncoders());
   const std::string prefix = config.architecture + ".";
   const GgufParameters keys(file.header(), prefix);
   RETURN_IF_ERROR(ReadShape(file, keys, config));

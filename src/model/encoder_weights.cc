@@ -3,9 +3,13 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <cmath>
+#include <limits>
 #include <utility>
 
 #include "base/check.h"
+#include "kernels/span_attention.h"
+#include "model/encoder_families/family.h"
 #include "model/weight_arena.h"
 
 namespace tutti::model {
@@ -42,15 +46,52 @@ kernels::WeightFormat FormatFor(const WeightArena::Tensors& tensors, kernels::We
 // Whether a tensor is no part of the encoder: heads for other tasks, and the table of ascending
 // position ids that older versions stored.
 bool IsOfAnotherTask(std::string_view name) {
-  constexpr std::array<std::string_view, 6> kBeginnings = {
-      "pooler.", "cls.", "lm_head.", "classifier.", "qa_outputs.", "embeddings.position_ids"};
+  constexpr std::string_view kBeginnings[] = {
+      "pooler.", "cls.",        "lm_head.",     "classifier.", "pre_classifier.",         "head.",
+      "vocab_",  "qa_outputs.", "predictions.", "decoder.",    "embeddings.position_ids",
+  };
   for (const std::string_view beginning : kBeginnings) {
     if (name.substr(0, beginning.size()) == beginning) return true;
   }
   return false;
 }
 
+// The range of distances that shares a value: half of the ranges are for keys behind the query; in
+// each half the first half have one distance each, the others grow up to 128. Source: Raffel et al.
+// 2019 (T5), as transformers computes it.
+int BucketOf(int distance) {
+  constexpr int kHalf = kDistanceBuckets / 2, kExact = kHalf / 2, kFarthest = 128;
+  const int side = distance < 0 ? kHalf : 0;
+  const int length = std::abs(distance);
+  if (length < kExact) return side + length;
+  // The small addend keeps powers of two, whose logarithms are whole, from being rounded down.
+  const double place =
+      std::log(double{1} * length / kExact) / std::log(double{1} * kFarthest / kExact) + 1e-9;
+  return side + std::min(kExact + static_cast<int>(place * kExact), kHalf - 1);
+}
+
+// The slope of a head: 2^(-8 i / n) for the powers of two n; otherwise those of the power below,
+// then every second one of the power above. Source: Press et al. 2021 (ALiBi).
+double SlopeOf(int head, int heads) {
+  int power = 1;
+  while (2 * power <= heads) power *= 2;
+  if (head < power) return std::exp2(-8.0 * (head + 1) / power);
+  return std::exp2(-8.0 * (2 * (head - power) + 1) / (2 * power));
+}
+
 }  // namespace
+
+DistanceTable::DistanceTable(int heads, int longest) {
+  middle_ = static_cast<size_t>(longest) + kernels::kSpanTileRows;
+  const size_t each = 2 * middle_ + 1;
+  stride_ = heads == 1 ? 0 : each;
+  values_.resize(each * static_cast<size_t>(heads));
+}
+
+float& DistanceTable::at(int head, int distance) {
+  const auto place = static_cast<std::ptrdiff_t>(middle_) + distance;
+  return values_[static_cast<size_t>(head) * stride_ + static_cast<size_t>(place)];
+}
 
 // The tensors of the architecture, and where each goes.
 class EncoderLoader {
@@ -58,9 +99,13 @@ class EncoderLoader {
   EncoderLoader(EncoderConfig config, const TensorStore& store,
                 const EncoderWeights::Options& options)
       : store_(store), options_(options), arena_(store), weights_(new EncoderWeights()) {
+    const EncoderFamily* family = EncoderFamilyOf(config.architecture);
+    CHECK(family != nullptr) << config.architecture;
+    const EncoderNaming naming = NamingOf(*family, store);
+    names_ = naming.names;
+    prefix_ = naming.prefix;
     weights_->config_ = std::move(config);
     weights_->dtype_ = options.dtype;
-    FindPrefix();
   }
 
   // All but the values.
@@ -69,6 +114,7 @@ class EncoderLoader {
     RETURN_IF_ERROR(PlanEmbeddings());
     weights_->layers_.resize(static_cast<size_t>(c.layers));
     for (int i = 0; i < c.layers; ++i) RETURN_IF_ERROR(PlanLayer(i));
+    if (c.norm_first) RETURN_IF_ERROR(PlanNorm(Inside(names_->final_norm), &weights_->final_norm_));
     if (!c.labels.empty()) RETURN_IF_ERROR(PlanHead());
     return arena_.RefuseOthers(fmt::format("a {} model of {} layers", c.architecture, c.layers),
                                [this](std::string_view name) {
@@ -82,37 +128,38 @@ class EncoderLoader {
     RETURN_IF_ERROR(Lay());
     ASSIGN_OR_RETURN(weights_->arena_, arena_.Build(options_.threads, options_.progress));
     for (const auto& [linear, matrix] : links_) linear->weight = arena_.matrix(matrix);
+    MakeDistances();
     return std::shared_ptr<const EncoderWeights>(std::move(weights_));
   }
 
  private:
-  void FindPrefix() {
-    for (const char* prefix : {"", "bert.", "roberta.", "nomic_bert."}) {
-      if (store_.Find(std::string(prefix) + "embeddings.word_embeddings.weight") == nullptr)
-        continue;
-      prefix_ = prefix;
-      return;
-    }
+  std::string Inside(std::string_view name) const { return prefix_ + std::string(name); }
+  // The name of a head's tensor, which may or may not be a part of the encoder.
+  std::string Placed(std::string_view name) const {
+    const std::string inside = Inside(name);
+    return store_.Find(inside + ".weight") != nullptr ? inside : std::string(name);
   }
 
-  Result<const StoredTensor*> Expect(const std::string& name, const tensor::Shape& shape) {
-    return arena_.Expect(prefix_ + name, shape);
-  }
-
-  Status PlanTable(const std::string& name, int rows, const float** target) {
-    ASSIGN_OR_RETURN(const StoredTensor* table, Expect(name, {weights_->config_.width, rows}));
+  Status PlanTable(std::string_view name, int columns, int rows, const float** target) {
+    ASSIGN_OR_RETURN(const StoredTensor* table,
+                     arena_.Expect(Inside(name) + ".weight", {columns, rows}));
     arena_.PlanVector({table}, target);
     return OkStatus();
   }
 
   Status PlanNorm(const std::string& name, LayerNormWeights* norm) {
+    const EncoderConfig& c = weights_->config_;
     // The first TensorFlow checkpoints called them so, and some were never renamed.
-    const bool old = store_.Find(prefix_ + name + ".gamma") != nullptr;
+    const bool old = store_.Find(name + ".gamma") != nullptr;
     ASSIGN_OR_RETURN(const StoredTensor* weight,
-                     Expect(name + (old ? ".gamma" : ".weight"), {weights_->config_.width}));
-    ASSIGN_OR_RETURN(const StoredTensor* bias,
-                     Expect(name + (old ? ".beta" : ".bias"), {weights_->config_.width}));
+                     arena_.Expect(name + (old ? ".gamma" : ".weight"), {c.width}));
     arena_.PlanVector({weight}, &norm->weight);
+    if (!c.norm_bias) {
+      arena_.PlanVector({}, &norm->bias, static_cast<size_t>(c.width));  // zeros
+      return OkStatus();
+    }
+    ASSIGN_OR_RETURN(const StoredTensor* bias,
+                     arena_.Expect(name + (old ? ".beta" : ".bias"), {c.width}));
     arena_.PlanVector({bias}, &norm->bias);
     return OkStatus();
   }
@@ -124,7 +171,7 @@ class EncoderLoader {
     kernels::WeightFormat format = kernels::WeightFormat::kF32;
     const std::vector<float>* peaks = nullptr;  // of its inputs, where columns are balanced
     bool biased = true;
-    bool gate_up = false;  // two tensors, interleaved
+    WeightArena::GateUp gate_up = WeightArena::GateUp::kNone;
   };
   Status Plan(const LinearPlan& plan, Linear* linear) {
     WeightArena::Tensors weights, biases;
@@ -142,103 +189,134 @@ class EncoderLoader {
                      arena_.PlanMatrix(weights, FormatFor(weights, plan.format), plan.gate_up,
                                        plan.peaks != nullptr ? &balance : nullptr));
     if (plan.biased)
-      arena_.PlanVector(biases, &linear->bias, static_cast<size_t>(arena_.matrix(matrix).rows));
+      arena_.PlanVector(biases, &linear->bias, static_cast<size_t>(arena_.matrix(matrix).rows), 1,
+                        plan.gate_up);
     links_.emplace_back(linear, matrix);
     return OkStatus();
   }
 
   Status PlanEmbeddings() {
     const EncoderConfig& c = weights_->config_;
-    RETURN_IF_ERROR(
-        PlanTable("embeddings.word_embeddings.weight", c.vocab_size, &weights_->words_));
+    RETURN_IF_ERROR(PlanTable(names_->words, c.width, c.vocab_size, &weights_->words_));
+    if (c.has_position_table()) {
+      RETURN_IF_ERROR(PlanTable(names_->positions, c.width, c.positions, &weights_->positions_));
+    }
     if (c.rope_base > 0) {
       kernels::RopeParams rope = {};
       rope.dims = c.head_dim();
       rope.freq_base = c.rope_base;
+      rope.linear_factor = c.rope_divisor;
       weights_->rope_ = kernels::RopeTable(rope, c.positions);
-    } else {
-      RETURN_IF_ERROR(
-          PlanTable("embeddings.position_embeddings.weight", c.positions, &weights_->positions_));
+      rope.freq_base = c.rope_window_base;
+      if (c.window > 0 && c.rope_window_base > 0)
+        weights_->window_rope_ = kernels::RopeTable(rope, c.positions);
     }
     if (c.token_types > 0) {
-      RETURN_IF_ERROR(
-          PlanTable("embeddings.token_type_embeddings.weight", c.token_types, &weights_->types_));
+      RETURN_IF_ERROR(PlanTable(names_->types, c.width, c.token_types, &weights_->types_));
     }
-    return PlanNorm(is_nomic() ? "emb_ln" : "embeddings.LayerNorm", &weights_->embedding_norm_);
+    if (c.distance == DistanceBias::kBuckets) {
+      RETURN_IF_ERROR(
+          PlanTable(names_->distance_bias, c.heads, kDistanceBuckets, &weights_->buckets_));
+    }
+    return PlanNorm(Inside(names_->embedding_norm), &weights_->embedding_norm_);
   }
 
-  // Names of a layer's parts, behind the prefix.
-  struct LayerNames {
-    std::vector<std::string> qkv;
-    std::string output, attn_norm;
-    std::vector<std::string> up;  // or gate and up
-    std::string down, ffn_norm;
-  };
-  LayerNames NamesOf(int index) const {
-    if (is_nomic()) {
-      const std::string at = fmt::format("encoder.layers.{}.", index);
-      return {{at + "attn.Wqkv"}, at + "attn.out_proj",
-              at + "norm1",       {at + "mlp.fc12", at + "mlp.fc11"},
-              at + "mlp.fc2",     at + "norm2"};
+  // After the arena is built.
+  void MakeDistances() {
+    const EncoderConfig& c = weights_->config_;
+    if (c.distance != DistanceBias::kNone) {
+      const int reach = c.longest() + kernels::kSpanTileRows;
+      DistanceTable table(c.heads, c.longest());
+      for (int head = 0; head < c.heads; ++head) {
+        for (int distance = -reach; distance <= reach; ++distance) {
+          table.at(head, distance) =
+              c.distance == DistanceBias::kBuckets
+                  ? weights_->buckets_[BucketOf(distance) * c.heads + head]
+                  : static_cast<float>(-SlopeOf(head, c.heads) * std::abs(distance));
+        }
+      }
+      weights_->distance_ = std::move(table);
     }
-    const std::string at = fmt::format("encoder.layer.{}.", index);
-    const std::string self = at + "attention.self.";
-    return {{self + "query", self + "key", self + "value"},
-            at + "attention.output.dense",
-            at + "attention.output.LayerNorm",
-            {at + "intermediate.dense"},
-            at + "output.dense",
-            at + "output.LayerNorm"};
+    if (c.window > 0) {
+      DistanceTable table(1, c.window);
+      for (int beyond = 1; beyond <= kernels::kSpanTileRows; ++beyond) {
+        table.at(0, c.window + beyond) = -std::numeric_limits<float>::infinity();
+        table.at(0, -c.window - beyond) = -std::numeric_limits<float>::infinity();
+      }
+      weights_->window_distance_ = std::move(table);
+    }
   }
 
   Status PlanLayer(int index) {
     const EncoderConfig& c = weights_->config_;
-    const LayerNames names = NamesOf(index);
+    const std::string at = fmt::format("{}{}{}.", prefix_, names_->layers, index);
     EncoderLayer& layer = weights_->layers_[static_cast<size_t>(index)];
     const EncoderPeaks::Layer* peaks = nullptr;
     if (options_.peaks != nullptr && options_.dtype == EncoderDType::kInt8)
       peaks = &options_.peaks->layers[static_cast<size_t>(index)];
-    const auto plan = [&](const std::vector<std::string>& parts, int columns, int rows,
-                          const std::vector<float>* of_input) {
-      LinearPlan made{{}, columns, rows, FormatOf(options_), of_input, !is_nomic(), false};
-      for (const std::string& part : parts) made.names.push_back(prefix_ + part);
+    const auto plan = [&](const std::vector<std::string_view>& parts, int columns, int rows,
+                          bool biased, const std::vector<float>* of_input) {
+      LinearPlan made{{}, columns, rows, FormatOf(options_), of_input, biased};
+      for (const std::string_view part : parts) made.names.push_back(at + std::string(part));
       return made;
     };
-    const int qkv_rows = 3 * c.width / static_cast<int>(names.qkv.size());
-    RETURN_IF_ERROR(
-        Plan(plan(names.qkv, c.width, qkv_rows, peaks ? &peaks->qkv : nullptr), &layer.qkv));
-    RETURN_IF_ERROR(Plan(plan({names.output}, c.width, c.width, nullptr), &layer.attn_output));
-    RETURN_IF_ERROR(PlanNorm(names.attn_norm, &layer.attn_norm));
-    LinearPlan up = plan(names.up, c.width, c.feed_forward, peaks ? &peaks->up : nullptr);
-    up.gate_up = c.gated;
-    RETURN_IF_ERROR(Plan(up, &layer.up));
+    const bool joined = !names_->qkv.empty();
     RETURN_IF_ERROR(Plan(
-        plan({names.down}, c.feed_forward, c.width, peaks ? &peaks->down : nullptr), &layer.down));
-    return PlanNorm(names.ffn_norm, &layer.ffn_norm);
+        plan(joined ? std::vector{names_->qkv} : std::vector{names_->q, names_->k, names_->v},
+             c.width, joined ? 3 * c.width : c.width, c.qkv_bias, peaks ? &peaks->qkv : nullptr),
+        &layer.qkv));
+    RETURN_IF_ERROR(Plan(plan({names_->attn_output}, c.width, c.width, c.output_bias, nullptr),
+                         &layer.attn_output));
+    if (index > 0 || !c.norm_first || c.first_norm)
+      RETURN_IF_ERROR(PlanNorm(at + std::string(names_->attn_norm), &layer.attn_norm));
+    RETURN_IF_ERROR(
+        PlanUp(plan(UpNames(), c.width, c.feed_forward, c.up_bias, peaks ? &peaks->up : nullptr),
+               &layer.up));
+    RETURN_IF_ERROR(Plan(
+        plan({names_->down}, c.feed_forward, c.width, c.down_bias, peaks ? &peaks->down : nullptr),
+        &layer.down));
+    return PlanNorm(at + std::string(names_->ffn_norm), &layer.ffn_norm);
+  }
+
+  std::vector<std::string_view> UpNames() const {
+    if (!weights_->config_.gated) return {names_->up};
+    if (!names_->gate_up.empty()) return {names_->gate_up};
+    return {names_->gate, names_->up};
+  }
+
+  Status PlanUp(LinearPlan plan, Linear* linear) {
+    using enum WeightArena::GateUp;
+    if (plan.names.size() == 2) {
+      plan.gate_up = kTwo;
+    } else if (weights_->config_.gated) {
+      plan.gate_up = names_->up_first ? kUpFirst : kGateFirst;
+      plan.rows *= 2;
+    }
+    return Plan(plan, linear);
   }
 
   // BERT's classifiers take the pooler's row, which belongs to the encoder; those of RoBERTa bring
   // both matrices.
   Status PlanHead() {
     const EncoderConfig& c = weights_->config_;
-    const bool pooler = c.architecture == "bert" || is_nomic();
     EncoderHead& head = weights_->head_;
     LinearPlan dense, out;
-    dense.names = {pooler ? prefix_ + "pooler.dense" : "classifier.dense"};
-    out.names = {pooler ? "classifier" : "classifier.out_proj"};
+    dense.names = {Placed(names_->head_dense)};
+    dense.biased = c.head.dense_bias;
+    out.names = {Placed(names_->head_out)};
     dense.columns = out.columns = dense.rows = c.width;
     out.rows = static_cast<int>(c.labels.size());
     RETURN_IF_ERROR(Plan(dense, &head.dense));
+    if (c.head.norm) RETURN_IF_ERROR(PlanNorm(Placed(names_->head_norm), &head.norm));
     return Plan(out, &head.out);
   }
-
-  bool is_nomic() const { return weights_->config_.architecture == "nomic-bert"; }
 
   const TensorStore& store_;
   const EncoderWeights::Options& options_;
   WeightArena arena_;
   std::unique_ptr<EncoderWeights> weights_;
-  std::string prefix_;  // of every name, as "bert."
+  const EncoderNames* names_ = nullptr;
+  std::string prefix_;  // of the encoder's names, as "bert."
   std::vector<std::pair<Linear*, size_t>> links_;
 };
 

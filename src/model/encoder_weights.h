@@ -1,5 +1,5 @@
-// EncoderWeights: every matrix and vector of a BERT-family encoder in the form the kernels read,
-// packed once when a model is loaded.
+// EncoderWeights: every matrix and vector of an encoder in the form the kernels read, packed once
+// when a model is loaded.
 //
 // Immutable and shared, in one read-only arena, as Weights (weights.h) are. Biases and norms are
 // float32 for every type of the matrices; a bias is padded with zeros to its matrix's packed rows.
@@ -46,24 +46,43 @@ struct Linear {
 };
 
 struct LayerNormWeights {
-  const float* weight = nullptr;  // [width]
+  const float* weight = nullptr;  // [width], or null: no norm
   const float* bias = nullptr;    // [width]
 };
 
 struct EncoderLayer {
   Linear qkv;                  // [width] -> 3 * width: q of all heads, k, v
   Linear attn_output;          // [width] -> width
-  LayerNormWeights attn_norm;  // after the residual sum
+  LayerNormWeights attn_norm;  // after the residual sum; with norms first, before qkv
   Linear up;                   // [width] -> feed_forward, then GELU; or gate and up interleaved
   Linear down;                 // [feed_forward] -> width
-  LayerNormWeights ffn_norm;   // after the residual sum
+  LayerNormWeights ffn_norm;   // after the residual sum; with norms first, before up
 };
 
-// The head of a cross-encoder or classifier, applied to a text's first row: tanh of `dense`, then
-// `out`. Float32 for every type of the layers: the head is small, and scores are compared closely.
+// Biases of scores by distance, in the form of SpanAttentionArgs. Empty: none.
+class DistanceTable {
+ public:
+  DistanceTable() = default;
+  // For `heads` heads (1: the same for all) and distances up to `longest`.
+  DistanceTable(int heads, int longest);
+  // The value for the position of a query minus that of a key; |distance| <= longest +
+  // kernels::kSpanTileRows.
+  float& at(int head, int distance);
+
+  const float* zero() const { return values_.empty() ? nullptr : values_.data() + middle_; }
+  size_t stride() const { return stride_; }  // of a head; 0: the same for all
+
+ private:
+  std::vector<float> values_;
+  size_t middle_ = 0, stride_ = 0;
+};
+
+// The head of a cross-encoder or classifier, applied to one row of a text (EncoderConfig::Head).
+// Float32 for every type of the layers: the head is small, and scores are compared closely.
 struct EncoderHead {
-  Linear dense;  // [width] -> width
-  Linear out;    // [width] -> labels
+  Linear dense;           // [width] -> width, then the activation
+  LayerNormWeights norm;  // after it
+  Linear out;             // [width] -> labels
 };
 
 class EncoderWeights {
@@ -91,12 +110,19 @@ class EncoderWeights {
   const EncoderConfig& config() const { return config_; }
   EncoderDType dtype() const { return dtype_; }
   const float* words() const { return words_; }          // [vocab_size][width]
-  const float* positions() const { return positions_; }  // [positions][width], or null: rotation
-  // Angles of config().positions positions for halves of a head; empty if there is a position
-  // table.
-  const kernels::RopeTable& rope() const { return rope_; }
+  const float* positions() const { return positions_; }  // [positions][width], or null: no table
+  // Angles of config().positions positions for halves of a head, in layers with a window or without
+  // one; empty without rotation.
+  const kernels::RopeTable& rope(bool windowed) const {
+    return windowed && window_rope_.positions() > 0 ? window_rope_ : rope_;
+  }
+  // In layers with a window: -inf beyond it.
+  const DistanceTable& distance(bool windowed) const {
+    return windowed ? window_distance_ : distance_;
+  }
   const float* types() const { return types_; }  // [token_types][width]
   const LayerNormWeights& embedding_norm() const { return embedding_norm_; }
+  const LayerNormWeights& final_norm() const { return final_norm_; }
   const EncoderLayer& layer(int index) const { return layers_[static_cast<size_t>(index)]; }
 
   // Only where config().labels is not empty.
@@ -113,10 +139,12 @@ class EncoderWeights {
   const float* words_ = nullptr;
   const float* positions_ = nullptr;
   const float* types_ = nullptr;
-  LayerNormWeights embedding_norm_;
+  LayerNormWeights embedding_norm_, final_norm_;
   std::vector<EncoderLayer> layers_;
   EncoderHead head_;
-  kernels::RopeTable rope_;
+  kernels::RopeTable rope_, window_rope_;
+  const float* buckets_ = nullptr;  // [kDistanceBuckets][heads]
+  DistanceTable distance_, window_distance_;
   kernels::AlignedBuffer arena_;
 };
 

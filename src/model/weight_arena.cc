@@ -20,6 +20,30 @@ namespace {
 constexpr double kLeastOfMean = 0.25;  // a peak at least
 constexpr double kWidest = 1e4;        // a factor, and 1 / that
 
+// Runs of 16 rows of gate, then the same 16 of up, where either is one half of the rows.
+std::vector<int32_t> InterleavedHalves(int32_t rows, bool up_first) {
+  constexpr int32_t kRun = kernels::kPanelRows / 2;
+  const int32_t half = rows / 2;
+  std::vector<int32_t> order;
+  for (int32_t begin = 0; begin < half; begin += kRun) {
+    for (const int32_t from : {up_first ? half : 0, up_first ? 0 : half})
+      for (int32_t i = 0; i < kRun; ++i) order.push_back(from + begin + i);
+  }
+  return order;
+}
+
+// As kernels::InterleaveGateUp, of one tensor whose first half of rows is the gate's, or up's.
+kernels::PackSpec InterleaveHalves(const tensor::TensorView& both, kernels::WeightFormat format,
+                                   bool up_first) {
+  kernels::PackSpec spec;
+  spec.cols = static_cast<int32_t>(both.shape.columns());
+  spec.format = format;
+  for (const int32_t row : InterleavedHalves(static_cast<int32_t>(both.shape.rows()), up_first))
+    spec.rows.push_back({0, row});
+  spec.sources = {both};
+  return spec;
+}
+
 Status Abandoned() { return {StatusCode::kCancelled, "cancelled", "the load was abandoned"}; }
 
 }  // namespace
@@ -76,8 +100,19 @@ Status WeightArena::RefuseOthers(const std::string& architecture,
 }
 
 kernels::PackSpec WeightArena::SpecOf(const MatrixJob& job, std::vector<tensor::TensorView> views) {
-  kernels::PackSpec spec = job.gate_up ? kernels::InterleaveGateUp(views[0], views[1], job.format)
-                                       : kernels::ConcatenateRows(std::move(views), job.format);
+  kernels::PackSpec spec;
+  switch (job.gate_up) {
+    case GateUp::kNone:
+      spec = kernels::ConcatenateRows(std::move(views), job.format);
+      break;
+    case GateUp::kTwo:
+      spec = kernels::InterleaveGateUp(views[0], views[1], job.format);
+      break;
+    case GateUp::kGateFirst:
+    case GateUp::kUpFirst:
+      spec = InterleaveHalves(views[0], job.format, job.gate_up == GateUp::kUpFirst);
+      break;
+  }
   for (const StoredTensor* tensor : job.tensors) spec.names.push_back(tensor->Named());
   return spec;
 }
@@ -91,8 +126,8 @@ kernels::PackSpec WeightArena::MakeSpec(const MatrixJob& job,
   return SpecOf(job, std::move(views));
 }
 
-Result<size_t> WeightArena::PlanMatrix(Tensors tensors, kernels::WeightFormat format, bool gate_up,
-                                       const Balance* balance) {
+Result<size_t> WeightArena::PlanMatrix(Tensors tensors, kernels::WeightFormat format,
+                                       GateUp gate_up, const Balance* balance) {
   MatrixJob job{std::move(tensors), format, gate_up, {}, bytes_, std::nullopt};
   const kernels::PackSpec spec =
       MakeSpec(job, std::vector<const std::byte*>(job.tensors.size(), nullptr));
@@ -109,12 +144,13 @@ Result<size_t> WeightArena::PlanMatrix(Tensors tensors, kernels::WeightFormat fo
   return matrices_.size() - 1;
 }
 
-void WeightArena::PlanVector(Tensors tensors, const float** target, size_t padded, float scale) {
+void WeightArena::PlanVector(Tensors tensors, const float** target, size_t padded, float scale,
+                             GateUp gate_up) {
   size_t floats = 0;
   for (const StoredTensor* tensor : tensors)
     floats += static_cast<size_t>(tensor->shape.elements());
   floats = std::max(floats, padded);
-  vectors_.push_back({std::move(tensors), target, floats, bytes_, scale});
+  vectors_.push_back({std::move(tensors), target, floats, bytes_, scale, gate_up});
   bytes_ += kernels::RoundUpToLine(floats * sizeof(float));
 }
 
@@ -170,6 +206,13 @@ Status WeightArena::LoadVectors() {
                                fmt::format("{} holds a value that is not finite", tensor->Named()));
       }
       for (const float value : values) *out++ = value * job.scale;
+    }
+    if (job.gate_up != GateUp::kNone) {
+      float* const begin = reinterpret_cast<float*>(arena_.data() + job.offset);
+      const std::vector<float> values(begin, out);
+      const auto order =
+          InterleavedHalves(static_cast<int32_t>(values.size()), job.gate_up == GateUp::kUpFirst);
+      for (size_t i = 0; i < order.size(); ++i) begin[i] = values[static_cast<size_t>(order[i])];
     }
     while (out != end) *out++ = 0;
   }

@@ -12,6 +12,7 @@
 #include <set>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/mutex.h"
@@ -43,14 +44,25 @@ class WeightArena {
     const float** input_factors;   // set by Build: what the inputs' columns are multiplied by
   };
 
-  // A matrix of the tensors' rows, one tensor after another, or of two tensors whose rows are
-  // interleaved for the gated epilogues. Returns its number. `balance` may be nullptr. Errors: of
-  // CheckPack (model_hparam, gguf_unsupported_type).
-  Result<size_t> PlanMatrix(Tensors tensors, kernels::WeightFormat format, bool gate_up = false,
+  // How the rows of a matrix for the gated epilogues lie in its tensors.
+  enum class GateUp {
+    kNone,       // the matrix has no gate
+    kTwo,        // two tensors: gate, up
+    kGateFirst,  // one tensor: all rows of gate, then all of up
+    kUpFirst,    // one tensor: all rows of up, then all of gate
+  };
+  // A matrix of the tensors' rows, one tensor after another, or with the rows of gate and up
+  // interleaved. Returns its number. `balance` may be nullptr. Errors: of CheckPack (model_hparam,
+  // gguf_unsupported_type).
+  Result<size_t> PlanMatrix(Tensors tensors, kernels::WeightFormat format, GateUp gate_up,
                             const Balance* balance = nullptr);
+  Result<size_t> PlanMatrix(Tensors tensors, kernels::WeightFormat format, bool gate_up = false) {
+    return PlanMatrix(std::move(tensors), format, gate_up ? GateUp::kTwo : GateUp::kNone);
+  }
   // Floats of the tensors one after another, each times `scale`, then zeros up to `padded`; *target
-  // is set by Build.
-  void PlanVector(Tensors tensors, const float** target, size_t padded = 0, float scale = 1);
+  // is set by Build. With `gate_up` in the order of such a matrix's rows.
+  void PlanVector(Tensors tensors, const float** target, size_t padded = 0, float scale = 1,
+                  GateUp gate_up = GateUp::kNone);
 
   // Matrix `number`, planned as F16 or BF16, is read from a packed checkpoint as such and held as
   // BF16x2. With ReadPacked only.
@@ -76,7 +88,7 @@ class WeightArena {
   struct MatrixJob {
     Tensors tensors;
     kernels::WeightFormat format;
-    bool gate_up;
+    GateUp gate_up;
     kernels::PackedMatrix packed;
     size_t offset;  // in the arena
     std::optional<Balance> balance;
@@ -89,6 +101,7 @@ class WeightArena {
     size_t floats;  // padding included
     size_t offset;
     float scale;
+    GateUp gate_up;
   };
   // With the names of the job's tensors.
   static kernels::PackSpec SpecOf(const MatrixJob& job, std::vector<tensor::TensorView> views);

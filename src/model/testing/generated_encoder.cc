@@ -65,6 +65,8 @@ GeneratedEncoder GenerateEncoder(const GeneratedEncoderSpec& spec) {
   if (nomic) {
     c.rope_base = 1000;
     c.gated = true;
+    c.activation_function = Activation::kSilu;
+    c.qkv_bias = c.output_bias = c.up_bias = c.down_bias = false;
   } else {
     made.Add("embeddings.position_embeddings.weight", {static_cast<uint64_t>(c.positions), width},
              random, 0, 0.5f);

@@ -1,0 +1,76 @@
+// BERT (Devlin et al. 2018); RoBERTa (Liu et al. 2019), XLM-RoBERTa and CamemBERT, whose positions
+// begin behind the padding token's and whose classifiers bring both matrices.
+#include <array>
+
+#include "model/encoder_families/family.h"
+
+namespace tutti::model {
+namespace {
+
+constexpr EncoderNames NamesWithHead(std::string_view dense, std::string_view out) {
+  return {.words = "embeddings.word_embeddings",
+          .positions = "embeddings.position_embeddings",
+          .types = "embeddings.token_type_embeddings",
+          .embedding_norm = "embeddings.LayerNorm",
+          .layers = "encoder.layer.",
+          .q = "attention.self.query",
+          .k = "attention.self.key",
+          .v = "attention.self.value",
+          .attn_output = "attention.output.dense",
+          .attn_norm = "attention.output.LayerNorm",
+          .up = "intermediate.dense",
+          .down = "output.dense",
+          .ffn_norm = "output.LayerNorm",
+          .head_dense = dense,
+          .head_out = out};
+}
+constexpr std::array<EncoderNames, 1> kBertNames = {NamesWithHead("pooler.dense", "classifier")};
+constexpr std::array<EncoderNames, 1> kRobertaNames = {
+    NamesWithHead("classifier.dense", "classifier.out_proj")};
+constexpr std::string_view kBertPrefix[] = {"bert."};
+constexpr std::string_view kRobertaPrefix[] = {"roberta."};
+
+Status DescribeBert(const JsonFile& file, EncoderConfig& config) {
+  RETURN_IF_ERROR(RefuseUnless(file, "hidden_act", "gelu"));
+  // Such a one attends backwards alone.
+  ASSIGN_OR_RETURN(const bool decodes, file.BoolOr("is_decoder", false));
+  if (decodes) return file.Refuse("is_decoder", "true is not supported");
+  RETURN_IF_ERROR(RefuseUnless(file, "position_embedding_type", "absolute"));
+  return ReadBertShape(file, 2, config);
+}
+
+Status DescribeRoberta(const JsonFile& file, EncoderConfig& config) {
+  RETURN_IF_ERROR(DescribeBert(file, config));
+  return ReadFirstPosition(file, config);
+}
+
+}  // namespace
+
+const EncoderFamily kBert = {.model_type = "bert",
+                             .architecture = "bert",
+                             .in_gguf = true,
+                             .class_prefix = "Bert",
+                             .prefixes = kBertPrefix,
+                             .names = kBertNames,
+                             .describe = &DescribeBert};
+const EncoderFamily kRoberta = {.model_type = "roberta",
+                                .architecture = "roberta",
+                                .class_prefix = "Roberta",
+                                .prefixes = kRobertaPrefix,
+                                .names = kRobertaNames,
+                                .describe = &DescribeRoberta};
+const EncoderFamily kXlmRoberta = {.model_type = "xlm-roberta",
+                                   .architecture = "xlm-roberta",
+                                   .class_prefix = "XLMRoberta",
+                                   .prefixes = kRobertaPrefix,
+                                   .names = kRobertaNames,
+                                   .describe = &DescribeRoberta};
+// The same arithmetic under another name.
+const EncoderFamily kCamembert = {.model_type = "camembert",
+                                  .architecture = "roberta",
+                                  .class_prefix = "Camembert",
+                                  .prefixes = kRobertaPrefix,
+                                  .names = kRobertaNames,
+                                  .describe = &DescribeRoberta};
+
+}  // namespace tutti::model
