@@ -19,9 +19,10 @@ std::string SupportedNames() {
 
 // Each table is built when first asked for, so that no function compiled for an instruction set
 // runs without it.
-template <auto kGemm, auto kAttention, auto kRows, auto kSpanAttention>
+template <auto kGemm, auto kAttention, auto kRows, auto kSpanAttention, auto kRecurrent>
 const KernelTable& TableOf(Isa isa) {
-  static const KernelTable table = {isa, kGemm(), kAttention(), kRows(), kSpanAttention()};
+  static const KernelTable table = {isa,     kGemm(),          kAttention(),
+                                    kRows(), kSpanAttention(), kRecurrent()};
   return table;
 }
 
@@ -31,30 +32,30 @@ const KernelTable& KernelsFor(Isa isa) {
   switch (isa) {
     case Isa::kScalar:
       return TableOf<ScalarGemmKernels, ScalarAttentionKernels, ScalarRowKernels,
-                     ScalarSpanAttentionKernels>(isa);
+                     ScalarSpanAttentionKernels, ScalarRecurrentKernels>(isa);
 #if defined(__x86_64__)
     case Isa::kAvx2:
       return TableOf<Avx2GemmKernels, Avx2AttentionKernels, Avx2RowKernels,
-                     Avx2SpanAttentionKernels>(isa);
+                     Avx2SpanAttentionKernels, Avx2RecurrentKernels>(isa);
     case Isa::kAvxVnni:
       return TableOf<AvxVnniGemmKernels, Avx2AttentionKernels, Avx2RowKernels,
-                     Avx2SpanAttentionKernels>(isa);
+                     Avx2SpanAttentionKernels, Avx2RecurrentKernels>(isa);
     case Isa::kAvx512Vnni:
       return TableOf<Avx512VnniGemmKernels, Avx512VnniAttentionKernels, Avx512VnniRowKernels,
-                     Avx512VnniSpanAttentionKernels>(isa);
+                     Avx512VnniSpanAttentionKernels, Avx512VnniRecurrentKernels>(isa);
     case Isa::kAvx512Bf16:
       return TableOf<Avx512Bf16GemmKernels, Avx512VnniAttentionKernels, Avx512VnniRowKernels,
-                     Avx512VnniSpanAttentionKernels>(isa);
+                     Avx512VnniSpanAttentionKernels, Avx512VnniRecurrentKernels>(isa);
     case Isa::kAmx:
       return TableOf<AmxGemmKernels, Avx512VnniAttentionKernels, Avx512VnniRowKernels,
-                     Avx512VnniSpanAttentionKernels>(isa);
+                     Avx512VnniSpanAttentionKernels, Avx512VnniRecurrentKernels>(isa);
 #elif defined(__aarch64__)
     case Isa::kNeonDot:
       return TableOf<NeonDotGemmKernels, NeonAttentionKernels, NeonRowKernels,
-                     NeonSpanAttentionKernels>(isa);
+                     NeonSpanAttentionKernels, NeonRecurrentKernels>(isa);
     case Isa::kI8mm:
       return TableOf<I8mmGemmKernels, NeonAttentionKernels, NeonRowKernels,
-                     NeonSpanAttentionKernels>(isa);
+                     NeonSpanAttentionKernels, NeonRecurrentKernels>(isa);
 #endif
     default:  // of another architecture
       break;

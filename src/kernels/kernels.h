@@ -3,7 +3,7 @@
 // A KernelTable is a bundle of constant function pointers for one instruction set. It is picked
 // once, when a model is loaded, and passed on; there is no process-wide "current" table. Tables are
 // immutable and live for the process; any thread. Threads, shapes and bits of the operations:
-// gemm.h, attention.h, rows.h, span_attention.h.
+// gemm.h, attention.h, rows.h, span_attention.h, recurrent.h.
 #pragma once
 
 #include <optional>
@@ -13,6 +13,7 @@
 #include "kernels/attention.h"
 #include "kernels/gemm.h"
 #include "kernels/isa.h"
+#include "kernels/recurrent.h"
 #include "kernels/rows.h"
 #include "kernels/span_attention.h"
 
@@ -24,6 +25,7 @@ struct KernelTable {
   const AttentionKernels& attention;
   const RowKernels& rows;
   const SpanAttentionKernels& span_attention;
+  const RecurrentKernels& recurrent;
 };
 
 // The best table, or the one named (`--isa`). An unknown or unsupported name is invalid_value, and
