@@ -110,6 +110,11 @@ def families(transformers):
             **shape, sliding_window=None, original_max_position_embeddings=16,
             rope_scaling=dict(type="longrope", short_factor=[1.0 + 0.125 * i for i in range(8)],
                               long_factor=[1.5 + 0.75 * i for i in range(8)])))),
+        ("lfm2", "lfm2", t.Lfm2ForCausalLM(t.Lfm2Config(
+            **five, norm_eps=1e-5, block_multiple_of=32, layer_types=["conv", "conv", "full_attention", "conv", "full_attention"]))),
+        ("lfm2 with biases", "lfm2", t.Lfm2ForCausalLM(t.Lfm2Config(
+            **dict(shape, num_key_value_heads=1), norm_eps=1e-5, block_auto_adjust_ff_dim=False, conv_L_cache=4,
+            conv_bias=True, tie_word_embeddings=False, layer_types=["full_attention", "conv", "conv"]))),
     ]
 
 
@@ -120,7 +125,7 @@ def gguf_keys(arch, c):
         "block_count": c["num_hidden_layers"], "context_length": c["max_position_embeddings"],
         "embedding_length": c["hidden_size"], "feed_forward_length": c["intermediate_size"],
         "attention.head_count": c["num_attention_heads"], "attention.head_count_kv": c["num_key_value_heads"],
-        "attention.layer_norm_rms_epsilon": float(c["rms_norm_eps"]), "rope.freq_base": float(c["rope_theta"]),
+        "attention.layer_norm_rms_epsilon": float(c.get("rms_norm_eps") or c["norm_eps"]), "rope.freq_base": float(c["rope_theta"]),
         "vocab_size": c["vocab_size"],
     }
     if arch in ("llama", "granite", "smollm3"):
@@ -130,6 +135,12 @@ def gguf_keys(arch, c):
         keys["attention.sliding_window"] = c["sliding_window"] or 0
     if arch == "hunyuan-dense":
         keys["rope.freq_base"] *= c["rope_scaling"]["alpha"] ** (head_dim / (head_dim - 2))
+    if arch == "lfm2":
+        keys["attention.head_count_kv"] = [c["num_key_value_heads"] * (kind == "full_attention") for kind in c["layer_types"]]
+        keys["shortconv.l_cache"] = c["conv_L_cache"]
+        if c["block_auto_adjust_ff_dim"]:
+            rows = int(c["block_ffn_dim_multiplier"] * int(2 * c["intermediate_size"] / 3))
+            keys["feed_forward_length"] = -(-rows // c["block_multiple_of"]) * c["block_multiple_of"]
     if arch == "glm4":
         keys["rope.dimension_count"] = int(head_dim * c["partial_rotary_factor"])
     if c.get("head_dim"):

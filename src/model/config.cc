@@ -12,20 +12,24 @@
 #include "model/decoder_tensors.h"
 #include "model/families/family.h"
 #include "model/hyper_parameters.h"
+#include "model/recurrence.h"
 #include "tensor/dtype.h"
 
 namespace tutti::model {
 namespace {
 
-Status ReadShape(const HyperParameters& metadata, ModelConfig& config) {
+Status ReadShape(const Family& family, const HyperParameters& metadata, ModelConfig& config) {
   RETURN_IF_ERROR(ReadInt(metadata, "block_count", 1, kMaxLayers, &config.layers));
   RETURN_IF_ERROR(ReadInt(metadata, "context_length", 1, kMaxContext, &config.context_length));
   RETURN_IF_ERROR(ReadInt(metadata, "embedding_length", 1, kMaxWidth, &config.width));
   RETURN_IF_ERROR(
       ReadInt(metadata, "feed_forward_length", 1, kMaxFeedForward, &config.feed_forward));
   RETURN_IF_ERROR(ReadInt(metadata, "attention.head_count", 1, kMaxHeads, &config.heads));
-  ASSIGN_OR_RETURN(const int64_t kv_heads,
-                   metadata.IntOr("attention.head_count_kv", config.heads, 1, kMaxHeads));
+  int64_t kv_heads = config.heads;
+  if (constexpr std::string_view kKey = "attention.head_count_kv"; metadata.Has(kKey)) {
+    ASSIGN_OR_RETURN(kv_heads, family.kv_heads_by_layer ? metadata.IntOfSome(kKey, 1, kMaxHeads)
+                                                        : metadata.Int(kKey, 1, kMaxHeads));
+  }
   config.kv_heads = static_cast<int>(kv_heads);
   if (config.kv_heads > config.heads || config.heads % config.kv_heads != 0) {
     return RefuseParameter("{} attention heads cannot share {} kv heads evenly", config.heads,
@@ -324,7 +328,7 @@ Result<ModelConfig> ReadModelConfig(const Family& family, Form form, const Hyper
   ModelConfig config;
   config.architecture = family.architecture;
   RETURN_IF_ERROR(RefuseUnsupported(family, keys));
-  RETURN_IF_ERROR(ReadShape(keys, config));
+  RETURN_IF_ERROR(ReadShape(family, keys, config));
   RETURN_IF_ERROR(RefuseWindow(family, keys, config));
   RETURN_IF_ERROR(ReadRope(family, form, keys, store, config));
   RETURN_IF_ERROR(family.describe({form, keys, store}, config));
@@ -337,6 +341,9 @@ Result<ModelConfig> ReadModelConfig(const Family& family, Form form, const Hyper
     return RefuseParameter("{} heads, {} kv heads of {} dimensions: {}", config.heads,
                            config.kv_heads, config.head_dim, fault);
   }
+  if (const char* fault = RecurrenceFault(config); fault != nullptr)
+    return RefuseParameter("the recurrent layers of this {} cannot run: {}", config.architecture,
+                           fault);
   RETURN_IF_ERROR(ReadVocabulary(keys, store, config));
   RETURN_IF_ERROR(ReadRopeTensor(store, config));
   return config;

@@ -45,6 +45,14 @@ enum class HeadNorm : uint8_t {
   kWholeRow,  // all heads together
 };
 
+// What some layers have instead of attention.
+enum class Recurrence : uint8_t {
+  kNone,
+  kShortConv,  // a gated convolution (LFM2)
+  kDeltaNet,   // the gated delta rule (Qwen3-Next)
+  kMamba2,     // the selective state space (Granite 4)
+};
+
 // Activation function of the gate of a feed-forward network.
 enum class GateKind : uint8_t {
   kSilu,
@@ -102,6 +110,28 @@ struct ModelConfig {
   int experts = 0;                      // 0: one network for all
   int experts_used = 0;                 // of a row
   bool expert_weights_sum_to_1 = true;  // the weights of those used
+
+  // Layers with a recurrence instead of attention: they have no keys and values, but a state of
+  // fixed size in each sequence (recurrence.h).
+  Recurrence recurrence = Recurrence::kNone;
+  std::vector<bool> recurrent;  // [layers]; empty: none
+  int conv_taps = 0;            // tokens that the convolution sees, its own among them
+  bool conv_bias = false;       // the convolution has biases
+  bool recurrent_bias = false;  // so have the projections of such layers
+  int state_heads = 0;          // value heads
+  int state_groups = 0;         // heads of queries and keys; divides state_heads
+  int state_keys = 0;           // width of a head of queries and keys
+  int state_values = 0;         // width of a value head
+  bool tiled_heads = false;     // head h reads group h % groups; else each group has a run of heads
+  std::string_view output_norm = "output_norm";  // tensor of the last norm
+
+  bool is_recurrent(int layer) const {
+    return !recurrent.empty() && recurrent[static_cast<size_t>(layer)];
+  }
+  int recurrent_layers() const {
+    return static_cast<int>(std::count(recurrent.begin(), recurrent.end(), true));
+  }
+  int attention_layers() const { return layers - recurrent_layers(); }
 
   bool has_window(int layer) const {
     return window != 0 && (windowed.empty() || windowed[static_cast<size_t>(layer)]);

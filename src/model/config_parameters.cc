@@ -14,11 +14,13 @@ constexpr Alias kAliases[] = {
     {"block_count", "num_hidden_layers"},
     {"context_length", "max_position_embeddings"},
     {"embedding_length", "hidden_size"},
+    {"feed_forward_length", "block_ff_dim"},
     {"feed_forward_length", "intermediate_size"},
     {"attention.head_count", "num_attention_heads"},
     {"attention.head_count_kv", "num_key_value_heads"},
     {"attention.key_length", "head_dim"},
     {"attention.layer_norm_rms_epsilon", "rms_norm_eps"},
+    {"attention.layer_norm_rms_epsilon", "norm_eps"},
     {"attention.sliding_window", "sliding_window"},
     {"attention.scale", "attention_multiplier"},
     {"attention.bias", "attention_bias"},
@@ -41,6 +43,7 @@ constexpr Alias kAliases[] = {
     {"rope.freq_base", "rope_scaling.rope_theta"},
     {"rope.freq_base", "rope_parameters.rope_theta"},
     {"rope.freq_base", "rope_parameters.full_attention.rope_theta"},
+    {"rope.freq_base", "theta"},
     {"rope.freq_base", "rope_theta"},
     {"rope.freq_base_swa", "rope_parameters.sliding_attention.rope_theta"},
     {"rope.freq_base_swa", "rope_local_base_freq"},
@@ -84,6 +87,9 @@ constexpr Alias kAliases[] = {
     {"rope.scaling.long_factor", "rope_parameters.long_factor"},
     {"rope.scaling.alpha", "rope_scaling.alpha"},
     {"rope.scaling.alpha", "rope_parameters.alpha"},
+    {"shortconv.l_cache", "conv_L_cache"},
+    {"tie_word_embeddings", "tie_embedding"},
+    {"tie_word_embeddings", "tie_word_embeddings"},
 };
 
 // The value at `path` ("rope_scaling.factor"); nullptr if it is absent or null.
@@ -201,6 +207,38 @@ Result<std::vector<bool>> ConfigParameters::Flags(std::string_view name, int lay
       return file_.Refuse(found.spelled, "is {} for layer {}, not 0 or 1", Excerpt(flag), i);
   }
   return flags;
+}
+
+Result<std::vector<bool>> ConfigParameters::Recurrent(std::string_view kind, int layers) const {
+  constexpr std::string_view kKinds = "layer_types", kAttention = "full_attn_idxs";
+  const auto wanted = static_cast<size_t>(layers);
+  std::vector<bool> recurrent(wanted);
+  if (const boost::json::value* value = file_.Find(kKinds)) {
+    const boost::json::array* kinds = value->if_array();
+    if (kinds == nullptr || kinds->size() != wanted)
+      return file_.Refuse(kKinds, "must be a list of {} kinds, one for each layer", layers);
+    for (size_t i = 0; i < wanted; ++i) {
+      recurrent[i] = (*kinds)[i] == boost::json::string_view(kind.data(), kind.size());
+      if (recurrent[i] || (*kinds)[i] == "full_attention" || (*kinds)[i] == "attention") continue;
+      return file_.Refuse(kKinds, "names {} for layer {}, which is not supported ({} is)",
+                          Excerpt((*kinds)[i]), i, kind);
+    }
+    return recurrent;
+  }
+  const boost::json::value* value = file_.Find(kAttention);
+  if (value == nullptr) return recurrent;
+  recurrent.assign(wanted, true);
+  const boost::json::array* list = value->if_array();
+  for (size_t i = 0; list != nullptr && i < list->size(); ++i) {
+    const int64_t* layer = (*list)[i].if_int64();
+    if (layer == nullptr || *layer < 0 || *layer >= layers) {
+      list = nullptr;
+      break;
+    }
+    recurrent[static_cast<size_t>(*layer)] = false;
+  }
+  if (list == nullptr) return file_.Refuse(kAttention, "must be a list of layers below {}", layers);
+  return recurrent;
 }
 
 bool ConfigParameters::HasItems(std::string_view name) const {

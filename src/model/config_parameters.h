@@ -33,6 +33,7 @@ class ConfigParameters final : public HyperParameters {
   Result<std::vector<bool>> Flags(std::string_view name, int layers) const override;
   bool HasItems(std::string_view name) const override;
   Result<std::vector<float>> Floats(std::string_view name) const override;
+  Result<std::vector<bool>> Recurrent(std::string_view kind, int layers) const override;
 
  private:
   struct Found {

@@ -11,6 +11,7 @@
 #include "gguf/testing/checkpoint.h"
 #include "kernels/rows_rope.h"
 #include "model/config_parameters.h"
+#include "model/decoder.h"
 #include "model/text_config.h"
 
 namespace tutti::model {
@@ -315,6 +316,70 @@ TEST(ModelConfigTest, ReadsTheFirstGemma) {
   ExpectFolderRefused(gemma + R"(,"hidden_act":"gelu")", "hidden_act is \"gelu\"");
   ExpectFolderRefused(gemma + R"(,"use_bidirectional_attention":true)",
                       "use_bidirectional_attention");
+}
+
+TEST(ModelConfigTest, ReadsTheLayersOfLfm2) {
+  const std::string lfm2 = R"("model_type":"lfm2",)";
+  const std::string kinds = R"("layer_types":["conv","full_attention","conv","conv"])";
+  const auto config = ReadFolder(lfm2 + kinds);
+  ASSERT_TRUE(config.ok()) << config.status();
+  EXPECT_EQ(config->recurrence, Recurrence::kShortConv);
+  EXPECT_EQ(config->recurrent, (std::vector<bool>{true, false, true, true}));
+  EXPECT_EQ(config->attention_layers(), 1);
+  EXPECT_EQ(config->conv_taps, 3);
+  EXPECT_EQ(config->feed_forward, 256) << "two thirds of 96, rounded up";
+  EXPECT_EQ(Decoder::StateBytes(*config), 3U * 2 * 64 * sizeof(float));
+  const auto listed = ReadFolder(lfm2 + R"("full_attn_idxs":[1],"block_auto_adjust_ff_dim":false)");
+  ASSERT_TRUE(listed.ok()) << listed.status();
+  EXPECT_EQ(listed->recurrent, config->recurrent);
+  EXPECT_EQ(listed->feed_forward, 96);
+
+  ExpectFolderRefused(lfm2 + kinds + R"(,"conv_L_cache":5)", "convolutions see 2 to 4 tokens");
+  ExpectFolderRefused(lfm2 + kinds + R"(,"conv_L_cache":1)", "conv_L_cache");
+  ExpectFolderRefused(lfm2 + kinds + R"(,"block_multiple_of":0)", "block_multiple_of");
+  ExpectFolderRefused(lfm2 + kinds + R"(,"block_ffn_dim_multiplier":1e-3)",
+                      "feed-forward of 0 rows");
+  ExpectFolderRefused(lfm2 + R"("layer_types":["conv","conv","conv","conv"])",
+                      "no layer has attention");
+  ExpectFolderRefused(lfm2 + R"("layer_types":["conv","full_attention","conv"])",
+                      "a list of 4 kinds");
+  ExpectFolderRefused(lfm2 + R"("layer_types":["conv","full_attention","conv","mamba"])",
+                      "names \"mamba\" for layer 3");
+  ExpectFolderRefused(lfm2 + R"("full_attn_idxs":[1,4])", "full_attn_idxs");
+}
+
+TEST(ModelConfigTest, ReadsTheLayersOfLfm2FromKvHeads) {
+  const auto read = [](const std::vector<int32_t>& kv_heads) {
+    gguf::testing::Bytes list;
+    for (const int32_t heads : kv_heads) gguf::testing::Append(&list, heads);
+    Writer writer;
+    writer.String("general.architecture", "lfm2")
+        .U32("lfm2.block_count", 2)
+        .U32("lfm2.context_length", 64)
+        .U32("lfm2.embedding_length", 32)
+        .U32("lfm2.feed_forward_length", 32)
+        .U32("lfm2.attention.head_count", 2)
+        .U32("lfm2.shortconv.l_cache", 3)
+        .F32("lfm2.attention.layer_norm_rms_epsilon", 1e-5F)
+        .RawArray("lfm2.attention.head_count_kv", static_cast<uint32_t>(gguf::ValueType::kInt32),
+                  kv_heads.size(), list)
+        .Tensor("token_embd.weight", tensor::DType::kF32, {32, 40}, std::vector<float>(32 * 40));
+    const auto file = gguf::File::FromSource(gguf::MemorySource(writer.Build()));
+    CHECK(file.ok()) << file.status();
+    return ReadModelConfig(**file);
+  };
+  const auto config = read({0, 1});
+  ASSERT_TRUE(config.ok()) << config.status();
+  EXPECT_EQ(config->recurrent, (std::vector<bool>{true, false}));
+  EXPECT_EQ(config->kv_heads, 1);
+  const auto refused = [&](const std::vector<int32_t>& kv_heads) {
+    const auto bad = read(kv_heads);
+    return bad.ok() ? "" : bad.status().message();
+  };
+  EXPECT_THAT(refused({0, 1, 0}), HasSubstr("2 numbers, one for each layer"));
+  EXPECT_THAT(refused({0, 0}), HasSubstr("a number above 0"));
+  EXPECT_THAT(refused({1, 2}), HasSubstr("one number from 1 to"));
+  EXPECT_THAT(refused({0, -1}), HasSubstr("one number from 1 to"));
 }
 
 TEST(ModelConfigTest, ReadsGlm4WithPartialAdjacentRotation) {

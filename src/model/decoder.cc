@@ -68,10 +68,28 @@ float ScaleOfStream(const ModelConfig& config) {
 
 int QkvColumns(const Weights& weights) {
   const ModelConfig& config = weights.config();
-  if (weights.fused()) return weights.layer(0).qkv.columns();
+  int first = 0;
+  while (config.is_recurrent(first)) ++first;
+  if (weights.fused()) return weights.layer(first).qkv.columns();
   // The matrices lie one after another. Each matrix's padding is overwritten by the next one,
   // except for the last one's.
-  return kernels::RoundUpToPanel(config.q_rows() + config.kv_rows() + weights.layer(0).v.columns());
+  return kernels::RoundUpToPanel(config.q_rows() + config.kv_rows() +
+                                 weights.layer(first).v.columns());
+}
+
+// The projection's padding is written too.
+int RecurrentColumns(const Weights& weights) {
+  int columns = ShapeOfRecurrence(weights.config()).columns;
+  for (int i = 0; i < weights.config().layers; ++i)
+    columns = std::max(columns, weights.layer(i).recurrent.in.columns());
+  return columns;
+}
+
+std::vector<int> PlacesInKind(const ModelConfig& config) {
+  std::vector<int> places;
+  int next[2] = {0, 0};
+  for (int i = 0; i < config.layers; ++i) places.push_back(next[config.is_recurrent(i)]++);
+  return places;
 }
 
 // Address of panel `index`, counted over all parts.
@@ -99,7 +117,7 @@ size_t Decoder::KvBlockBytes(const ModelConfig& config, WeightMode mode,
                              const kernels::KernelTable& kernels, KvDtype kv_dtype) {
   const kernels::KvLayout layout =
       kernels::MakeKvLayout(KvFormatOf(kv_dtype, mode, kernels), config.kv_heads, config.head_dim);
-  return layout.layer_bytes * static_cast<size_t>(config.layers);
+  return layout.layer_bytes * static_cast<size_t>(config.attention_layers());
 }
 
 Decoder::Decoder(std::shared_ptr<const Weights> weights, const kernels::KernelTable& kernels,
@@ -116,6 +134,9 @@ Decoder::Decoder(std::shared_ptr<const Weights> weights, const kernels::KernelTa
       rope_(MakeRope(weights_->config(), options.context)),
       window_rope_(MakeWindowRope(weights_->config(), options.context)),
       qkv_columns_(QkvColumns(*weights_)),
+      recurrent_(ShapeOfRecurrence(weights_->config())),
+      recurrent_columns_(RecurrentColumns(*weights_)),
+      place_in_kind_(PlacesInKind(weights_->config())),
       workers_(static_cast<size_t>(options.workers)) {}
 
 Result<std::unique_ptr<Decoder>> Decoder::Create(std::shared_ptr<const Weights> weights,
@@ -125,6 +146,7 @@ Result<std::unique_ptr<Decoder>> Decoder::Create(std::shared_ptr<const Weights> 
   CHECK(options.context >= 1 && options.context <= weights->config().max_context())
       << options.context;
   CHECK(kernels::AttentionShapeFault(weights->config().attention_shape()) == nullptr);
+  CHECK(RecurrenceFault(weights->config()) == nullptr);
   CHECK(kernels.gemm.bf16_pairs || !weights->bf16_pairs()) << kernels.gemm.name;
   std::unique_ptr<Decoder> decoder(new Decoder(std::move(weights), kernels, options));
   RETURN_IF_ERROR(decoder->Allocate());
@@ -133,7 +155,7 @@ Result<std::unique_ptr<Decoder>> Decoder::Create(std::shared_ptr<const Weights> 
 
 Status Decoder::Allocate() {
   const ModelConfig& config = weights_->config();
-  const int widest = std::max(config.width, config.q_rows());
+  const int widest = std::max({config.width, config.q_rows(), recurrent_.inner});
   const auto max_rows = static_cast<size_t>(options_.max_rows);
   const int max_cols = std::max({widest, config.feed_forward});
 
@@ -146,8 +168,10 @@ Status Decoder::Allocate() {
   const auto carve = [&](std::byte* base) {
     BumpAllocator carver(base);
     x_ = carver.Take<float>(max_rows * static_cast<size_t>(config.width));
-    qkv_ = carver.Take<float>(max_rows * static_cast<size_t>(qkv_columns_));
-    attn_ = carver.Take<float>(max_rows * static_cast<size_t>(config.q_rows()));
+    qkv_ = carver.Take<float>(max_rows *
+                              static_cast<size_t>(std::max(qkv_columns_, recurrent_columns_)));
+    attn_ = carver.Take<float>(max_rows *
+                               static_cast<size_t>(std::max(config.q_rows(), recurrent_.inner)));
     shared_ = take_activations(carver, options_.max_rows, widest);
     shared_ffn_ = take_activations(carver, options_.max_rows, config.feed_forward);
     for (Worker& worker : workers_) {
@@ -175,6 +199,11 @@ Status Decoder::Allocate() {
                                            static_cast<size_t>(config.experts + 1));
       expert_out_ = carver.Take<float>(used * static_cast<size_t>(config.width));
     }
+    if (config.recurrence != Recurrence::kNone) {
+      ones_ = carver.Take<float>(static_cast<size_t>(recurrent_.conv_channels));
+      key_scale_ = carver.Take<float>(static_cast<size_t>(config.state_keys));
+      query_scale_ = carver.Take<float>(static_cast<size_t>(config.state_keys));
+    }
     if (!weights_->fused()) {
       normed_ = carver.Take<float>(max_rows * static_cast<size_t>(config.width));
       gate_ = carver.Take<float>(max_rows * static_cast<size_t>(config.feed_forward));
@@ -186,6 +215,11 @@ Status Decoder::Allocate() {
   };
   ASSIGN_OR_RETURN(memory_, kernels::AlignedBuffer::Allocate(carve(nullptr)));
   carve(memory_.data());
+  if (config.recurrence == Recurrence::kNone) return OkStatus();
+  std::fill_n(ones_, recurrent_.conv_channels, 1.0f);
+  const auto keys = static_cast<float>(config.state_keys);
+  std::fill_n(key_scale_, config.state_keys, 1 / std::sqrt(keys));
+  std::fill_n(query_scale_, config.state_keys, 1 / keys);
   return OkStatus();
 }
 
@@ -209,6 +243,7 @@ bool Decoder::RunLayers(const DecoderBatch& batch, Team& team) {
   const int rows = static_cast<int>(batch.tokens.size());
   CHECK(rows >= 1 && rows <= options_.max_rows && batch.places.size() == batch.tokens.size())
       << rows;
+  CHECK(!batch.states.empty() || recurrent_.state_floats == 0);
   Worker& worker = workers_[static_cast<size_t>(team.worker())];
   worker.kv_run_count = kernels::ListAttentionReads(batch.attention, batch.attention_items,
                                                     kv_layout_, KvOf(0, batch), team.worker(),
@@ -227,6 +262,29 @@ bool Decoder::RunLayers(const DecoderBatch& batch, Team& team) {
 }
 
 void Decoder::FusedLayer(int index, const DecoderBatch& batch, Team& team) {
+  const ModelConfig& config = weights_->config();
+  const LayerWeights& layer = weights_->layer(index);
+  const int rows = static_cast<int>(batch.tokens.size());
+  const auto width = static_cast<size_t>(config.width);
+
+  if (config.is_recurrent(index)) {
+    RecurrentPart(index, batch, team);
+  } else {
+    AttentionPart(index, batch, team);
+  }
+  if (config.experts != 0) return ExpertLayer(index, batch, team);
+  ShowInput(InputObserver::Input::kFeedForward, index, layer.ffn_norm, rows, team);
+  Activations ffn_in = Prepare(
+      {.x = x_, .stride = width, .rows = rows, .cols = config.width, .norm_weight = layer.ffn_norm},
+      layer.gate_up, team);
+  const Activations gated = GateUp(layer.gate_up, layer.down, std::move(ffn_in), team);
+  const Projection* next =
+      index + 1 < config.layers ? &weights_->layer(index + 1).first() : &weights_->head();
+  ReadKeysAhead(index + 1, batch, team);
+  AddProduct(layer.down, gated, layer.ffn_after_norm, next, team);
+}
+
+void Decoder::AttentionPart(int index, const DecoderBatch& batch, Team& team) {
   const ModelConfig& config = weights_->config();
   const LayerWeights& layer = weights_->layer(index);
   const int rows = static_cast<int>(batch.tokens.size());
@@ -250,17 +308,6 @@ void Decoder::FusedLayer(int index, const DecoderBatch& batch, Team& team) {
               layer.attn_output, team);
   const Projection* feed_forward = config.experts == 0 ? &layer.gate_up : &layer.router;
   AddProduct(layer.attn_output, std::move(attended), layer.attn_after_norm, feed_forward, team);
-
-  if (config.experts != 0) return ExpertLayer(index, batch, team);
-  ShowInput(InputObserver::Input::kFeedForward, index, layer.ffn_norm, rows, team);
-  Activations ffn_in = Prepare(
-      {.x = x_, .stride = width, .rows = rows, .cols = config.width, .norm_weight = layer.ffn_norm},
-      layer.gate_up, team);
-  const Activations gated = GateUp(layer.gate_up, layer.down, std::move(ffn_in), team);
-  const Projection* next =
-      index + 1 < config.layers ? &weights_->layer(index + 1).qkv : &weights_->head();
-  ReadKeysAhead(index + 1, batch, team);
-  AddProduct(layer.down, gated, layer.ffn_after_norm, next, team);
 }
 
 // Gives the observer the rows of the residual stream after `norm` (null: as they are), except for
@@ -292,7 +339,7 @@ void Decoder::FinalRow(int row, float* out) const {
 }
 
 int Decoder::RegionsPerLayer(const ModelConfig& config, bool fused, int workers, int rows) {
-  if (config.experts != 0) return 0;
+  if (config.experts != 0 || config.recurrence != Recurrence::kNone) return 0;
   if (!fused) return 18;
   int regions = 6;  // qkv, rope, attention, output, gate and up, down
   if (!EachConverts(workers, rows, config.width)) regions += 2;
@@ -534,20 +581,22 @@ Decoder::Activations Decoder::GateUp(const Projection& gate_up, const Projection
 
 kernels::KvLayerView Decoder::KvOf(int layer, const DecoderBatch& batch) const {
   const auto blocks = static_cast<size_t>(batch.kv_blocks);
-  return {batch.kv + static_cast<size_t>(layer) * blocks * kv_layout_.layer_bytes,
+  return {batch.kv + static_cast<size_t>(place_in_kind_[static_cast<size_t>(layer)]) * blocks *
+                         kv_layout_.layer_bytes,
           kv_layout_.head_bytes, blocks * kv_layout_.head_bytes};
 }
 
 void Decoder::CopyBlock(std::byte* kv, int kv_blocks, int from, int to, Team& team) const {
   const size_t stride = static_cast<size_t>(kv_blocks) * kv_layout_.head_bytes;
-  team.ForEach(weights_->config().layers * kv_layout_.kv_heads, 1, [&](int begin, int end) {
-    for (int head = begin; head < end; ++head) {
-      std::byte* blocks = kv + static_cast<size_t>(head) * stride;
-      std::memcpy(blocks + static_cast<size_t>(to) * kv_layout_.head_bytes,
-                  blocks + static_cast<size_t>(from) * kv_layout_.head_bytes,
-                  kv_layout_.head_bytes);
-    }
-  });
+  team.ForEach(weights_->config().attention_layers() * kv_layout_.kv_heads, 1,
+               [&](int begin, int end) {
+                 for (int head = begin; head < end; ++head) {
+                   std::byte* blocks = kv + static_cast<size_t>(head) * stride;
+                   std::memcpy(blocks + static_cast<size_t>(to) * kv_layout_.head_bytes,
+                               blocks + static_cast<size_t>(from) * kv_layout_.head_bytes,
+                               kv_layout_.head_bytes);
+                 }
+               });
 }
 
 // Names the keys and values that this worker will read in the layer's attention; the products
@@ -555,7 +604,7 @@ void Decoder::CopyBlock(std::byte* kv, int kv_blocks, int from, int to, Team& te
 void Decoder::ReadKeysAhead(int layer, const DecoderBatch& batch, const Team& team) {
   Worker& worker = workers_[static_cast<size_t>(team.worker())];
   worker.ahead = {};
-  if (layer == weights_->config().layers) return;
+  if (layer == weights_->config().layers || weights_->config().is_recurrent(layer)) return;
   worker.ahead.base = reinterpret_cast<const uint8_t*>(KvOf(layer, batch).base);
   worker.ahead.runs = worker.kv_runs.data();
   worker.ahead.count = worker.kv_run_count;

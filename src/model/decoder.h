@@ -25,6 +25,7 @@
 #include "kernels/kernels.h"
 #include "kernels/rows_rope.h"
 #include "model/outliers.h"
+#include "model/recurrence.h"
 #include "model/team.h"
 #include "model/weights.h"
 
@@ -61,6 +62,15 @@ inline std::string_view KvFormatName(kernels::KvFormat format) {
                                             : "fp16";
 }
 
+// A run of rows of one sequence, positions ascending, and the recurrent state of that sequence.
+struct StateSlice {
+  int first_row = 0;
+  int rows = 0;
+  // state_bytes(), on a cache line: float32, the state before the run's first row, and after the
+  // step the state after its last one. The caller zeroes it for position 0.
+  std::byte* state = nullptr;
+};
+
 // The rows of one step. Everything it points to stays unchanged during the step.
 struct DecoderBatch {
   std::span<const TokenId> tokens;            // [rows], each < vocab_size
@@ -69,7 +79,9 @@ struct DecoderBatch {
   int attention_items = 0;
   float* partials = nullptr;  // AttentionPlan::partial_floats()
   std::byte* kv = nullptr;    // the pool, kv_blocks * kv_block_bytes() bytes:
-  int kv_blocks = 0;          // [layers][kv_heads][kv_blocks]
+  int kv_blocks = 0;          // [layers with attention][kv_heads][kv_blocks]
+  // Every row in one slice, for a model with recurrent states; not read for others.
+  std::span<const StateSlice> states{};
   // Where both are set, the layers may be aborted: as soon as one of the workers sees `abort_flag`
   // set, none begins layer `*last`, which was INT_MAX before.
   const std::atomic<bool>* abort_flag = nullptr;
@@ -106,6 +118,13 @@ class Decoder {
   static size_t KvBlockBytes(const ModelConfig& config, WeightMode mode,
                              const kernels::KernelTable& kernels,
                              KvDtype kv_dtype = KvDtype::kByWeights);
+  // Bytes of recurrent state of one sequence, all layers together, a multiple of a cache line; 0
+  // for a model without recurrences.
+  size_t state_bytes() const { return StateBytes(weights_->config()); }
+  static size_t StateBytes(const ModelConfig& config) {
+    return static_cast<size_t>(config.recurrent_layers()) * ShapeOfRecurrence(config).state_floats *
+           sizeof(float);
+  }
   // Copies block `from` to block `to` in all layers of a pool of `kv_blocks` blocks. Every worker
   // calls it; complete when it returns.
   void CopyBlock(std::byte* kv, int kv_blocks, int from, int to, Team& team) const;
@@ -123,7 +142,8 @@ class Decoder {
   // returns.
   void RunHead(const HeadBatch& batch, Team& team);
   // Parallel regions (phases, each waited for) of one layer for a step of `rows` rows on `workers`
-  // workers. 0 for a mixture: its count depends on which experts the rows choose.
+  // workers. 0 for a mixture: its count depends on which experts the rows choose. 0 for a model
+  // with recurrent layers, whose counts differ.
   static int RegionsPerLayer(const ModelConfig& config, bool fused, int workers, int rows);
 
   // In a phase after RunHead: greatest logit of its i-th row and the token, kernels::kNoArgmax if
@@ -167,6 +187,14 @@ class Decoder {
   void ExpertLayer(int index, const DecoderBatch& batch, Team& team);
   void ChooseExperts(int row);
   void ListExperts(int index, int rows);
+  // decoder_recurrent.cc: the layers without attention.
+  void RecurrentPart(int index, const DecoderBatch& batch, Team& team);
+  void Recur(int index, const DecoderBatch& batch, Team& team);
+  void Convolve(int index, const DecoderBatch& batch, Team& team);
+  void PrepareRow(const RecurrentWeights& layer, float* row) const;
+  void UpdateStates(int index, const DecoderBatch& batch, Team& team);
+  void FinishRecurrentRow(const RecurrentWeights& layer, const float* row, float* out) const;
+  void AttentionPart(int index, const DecoderBatch& batch, Team& team);
   void UnfusedLayer(int index, const DecoderBatch& batch, Team& team);
   void UnfusedHead(const HeadBatch& batch, Team& team);
   Activations Prepare(const Source& source, const Projection& consumer, Team& team);
@@ -197,13 +225,16 @@ class Decoder {
   const kernels::RopeTable rope_;
   const kernels::RopeTable window_rope_;  // of layers with a window, where they rotate otherwise
   const int qkv_columns_;                 // of qkv_, padding included
+  const RecurrentShape recurrent_;
+  const int recurrent_columns_;           // of qkv_ in layers without attention, padding included
+  const std::vector<int> place_in_kind_;  // [layers] among those with attention, or those without
 
   // Scratch. R = max_rows.
   kernels::AlignedBuffer memory_;
   float* x_ = nullptr;           // [R][width] the residual stream
-  float* qkv_ = nullptr;         // [R][qkv_columns_]
-  float* attn_ = nullptr;        // [R][q_rows]
-  ActivationMemory shared_;      // [R][max(width, q_rows)]
+  float* qkv_ = nullptr;         // [R][qkv_columns_], or [R][recurrent_columns_]
+  float* attn_ = nullptr;        // [R][q_rows], or [R][recurrent_.inner]
+  ActivationMemory shared_;      // [R][max(width, q_rows, recurrent_.inner)]
   ActivationMemory shared_ffn_;  // [R][feed_forward]
   // Unfused, or with a norm behind: what is added to the residual stream, [R][width].
   float* sum_ = nullptr;
@@ -220,6 +251,10 @@ class Decoder {
   // a phase still reads it.
   int32_t* expert_begin_ = nullptr;
   float* expert_out_ = nullptr;  // [R * U][width]
+  // Constants of recurrent layers, null for other models.
+  float* ones_ = nullptr;         // [conv_channels]
+  float* key_scale_ = nullptr;    // [state_keys] 1 / sqrt(state_keys)
+  float* query_scale_ = nullptr;  // [state_keys] 1 / state_keys
   // Unfused only.
   float* normed_ = nullptr;  // [R][width]
   float* gate_ = nullptr;    // [R][feed_forward, padded]

@@ -15,6 +15,7 @@ namespace {
 constexpr RenamedTensor kOuterTensors[] = {
     {"model.embed_tokens.", "token_embd."},
     {"model.norm.", "output_norm."},
+    {"model.embedding_norm.", "token_embd_norm."},
     {"lm_head.", "output."},
 };
 constexpr RenamedTensor kInnerTensors[] = {
@@ -74,7 +75,8 @@ std::string TextPrefix(const TensorStore& store) {
   const auto is_text = [&](std::string_view prefix) {
     const std::string begin(prefix);
     return store.Find(begin + "embed_tokens.weight") != nullptr &&
-           store.Find(begin + "norm.weight") != nullptr;
+           (store.Find(begin + "norm.weight") != nullptr ||
+            store.Find(begin + "embedding_norm.weight") != nullptr);
   };
   for (const std::string_view prefix : kKnown)
     if (is_text(prefix)) return std::string(prefix);
@@ -183,6 +185,9 @@ DecoderTensors::DecoderTensors(std::unique_ptr<TensorStore> files, const Family&
     places_.push_back({tensor.index, 0});
     tensors_.push_back(tensor);
     if (form != Form::kTransformers) continue;
+    // A convolution over each channel by itself.
+    tensor::Shape& shape = tensors_.back().shape;
+    if (shape.dims == 3 && shape.ne[1] == 1) shape = {shape.ne[0], shape.ne[2]};
     const auto common = CommonName(tensor.name, prefix_);
     if (!common) continue;
     std::string name = GgufName(family, *common);

@@ -72,25 +72,35 @@ void Decoder::UnfusedLayer(int index, const DecoderBatch& batch, Team& team) {
     });
   };
 
-  ShowInput(InputObserver::Input::kAttention, index, layer.attn_norm, rows, team);
-  norm(layer.attn_norm);
-  const Activations normed = PrepareUnfused(normed_, rows, config.width, layer.q, team);
   // A file may give q, k and v different types; what one does not read the next may.
-  multiply(layer.q, normed, qkv_, qkv_columns_);
   const auto prepared = [&](const Activations& before, const Projection& consumer) {
     const bool serves =
         !consumer.reads_quantized() ||
         (before.quantized.q != nullptr && before.quantized.scale == consumer.activation_scale());
     return serves ? before : PrepareUnfused(normed_, rows, config.width, consumer, team);
   };
-  const Activations for_k = prepared(normed, layer.k);
-  multiply(layer.k, for_k, qkv_ + config.q_rows(), qkv_columns_);
-  const Activations for_v = prepared(for_k, layer.v);
-  multiply(layer.v, for_v, qkv_ + config.q_rows() + config.kv_rows(), qkv_columns_);
-  RopeAppend(index, batch, team);
-  Attend(index, batch, team);
-  multiply(layer.attn_output, PrepareUnfused(attn_, rows, config.q_rows(), layer.attn_output, team),
-           sum_, config.width);
+  ShowInput(InputObserver::Input::kAttention, index, layer.attn_norm, rows, team);
+  norm(layer.attn_norm);
+  if (config.is_recurrent(index)) {
+    const RecurrentWeights& recurrent = layer.recurrent;
+    multiply(recurrent.in, PrepareUnfused(normed_, rows, config.width, recurrent.in, team), qkv_,
+             recurrent_columns_);
+    Recur(index, batch, team);
+    multiply(recurrent.out, PrepareUnfused(attn_, rows, recurrent_.inner, recurrent.out, team),
+             sum_, config.width);
+  } else {
+    const Activations normed = PrepareUnfused(normed_, rows, config.width, layer.q, team);
+    multiply(layer.q, normed, qkv_, qkv_columns_);
+    const Activations for_k = prepared(normed, layer.k);
+    multiply(layer.k, for_k, qkv_ + config.q_rows(), qkv_columns_);
+    const Activations for_v = prepared(for_k, layer.v);
+    multiply(layer.v, for_v, qkv_ + config.q_rows() + config.kv_rows(), qkv_columns_);
+    RopeAppend(index, batch, team);
+    Attend(index, batch, team);
+    multiply(layer.attn_output,
+             PrepareUnfused(attn_, rows, config.q_rows(), layer.attn_output, team), sum_,
+             config.width);
+  }
   add_sum(layer.attn_after_norm);
 
   ShowInput(InputObserver::Input::kFeedForward, index, layer.ffn_norm, rows, team);

@@ -127,7 +127,8 @@ class Layout {
     whole.name = name;
     for (const auto& [part, piece] : pieces) whole.pieces.push_back(piece);
     const StoredTensor& first = *whole.pieces[0].tensor;
-    whole.floats = first.shape.rows() == 1 || name.ends_with("ffn_gate_inp.weight");
+    whole.floats = first.shape.rows() == 1 || name.ends_with("ffn_gate_inp.weight") ||
+                   name.ends_with("conv.weight") || name.ends_with("conv1d.weight");
     whole.type = whole.floats ? tensor::DType::kF32 : first.dtype;
     whole.shape = first.shape;
     if (name.ends_with("_exps.weight")) {
@@ -191,7 +192,7 @@ class KeyWriter {
     PutInt("embedding_length", config_.width);
     PutInt("feed_forward_length", config_.feed_forward);
     PutInt("attention.head_count", config_.heads);
-    PutInt("attention.head_count_kv", config_.kv_heads);
+    PutKvHeads();
     PutInt("attention.key_length", config_.head_dim);
     PutInt("attention.value_length", config_.head_dim);
     PutFloat("attention.layer_norm_rms_epsilon", static_cast<double>(config_.norm_eps));
@@ -199,6 +200,7 @@ class KeyWriter {
     if (config_.window != 0) PutInt("attention.sliding_window", config_.window);
     if (config_.experts != 0) PutExperts();
     if (config_.output_bias) out_.Bool(Named("attention.bias"), true);
+    for (const std::string_view key : family_.state_keys) RETURN_IF_ERROR(CopyInt(key));
     RETURN_IF_ERROR(PutFamilyKeys());
     return PutRope();
   }
@@ -226,6 +228,14 @@ class KeyWriter {
     return OkStatus();
   }
 
+  void PutKvHeads() {
+    if (!family_.kv_heads_by_layer) return PutInt("attention.head_count_kv", config_.kv_heads);
+    std::vector<int32_t> heads;
+    for (int i = 0; i < config_.layers; ++i)
+      heads.push_back(config_.is_recurrent(i) ? 0 : config_.kv_heads);
+    out_.Int32s(Named("attention.head_count_kv"), heads);
+  }
+
   void PutExperts() {
     PutInt("expert_count", config_.experts);
     PutInt("expert_used_count", config_.experts_used);
@@ -236,7 +246,9 @@ class KeyWriter {
   // Multipliers and caps, which the family has read already.
   Status PutFamilyKeys() {
     for (const std::string_view key : family_.keys) {
-      if (key.starts_with("expert_") || key == "attention.sliding_window") continue;
+      const auto& whole = family_.state_keys;
+      const bool copied = std::find(whole.begin(), whole.end(), key) != whole.end();
+      if (copied || key.starts_with("expert_") || key == "attention.sliding_window") continue;
       RETURN_IF_ERROR(CopyFloat(key));
     }
     RETURN_IF_ERROR(CopyFloat("query_pre_attn_scalar"));

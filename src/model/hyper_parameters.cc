@@ -46,6 +46,34 @@ Result<int64_t> GgufParameters::Int(std::string_view name, int64_t low, int64_t 
   return *number;
 }
 
+Result<int64_t> GgufParameters::IntOfSome(std::string_view name, int64_t low, int64_t high) const {
+  const std::optional<gguf::Value> value = Find(name);
+  if (!value || !value->is_array()) return Int(name, low, high);
+  std::optional<int64_t> number;
+  for (uint64_t i = 0; i < value->count; ++i) {
+    const std::optional<int64_t> each = IntegerAt(*value, i);
+    if (each == 0) continue;
+    if (!each || *each < low || *each > high || (number && number != each)) {
+      return RefuseParameter("{}{} is {}: one number from {} to {}, or 0, is supported", prefix_,
+                             name, gguf::RenderValue(*value, 64), low, high);
+    }
+    number = each;
+  }
+  if (!number) return WrongType(name, *value, "a list with a number above 0");
+  return *number;
+}
+
+Result<std::vector<bool>> GgufParameters::Recurrent(std::string_view /*kind*/, int layers) const {
+  constexpr std::string_view kName = "attention.head_count_kv";
+  const std::optional<gguf::Value> value = Find(kName);
+  if (!value) return Missing(kName);
+  if (!value->is_array() || value->count != static_cast<uint64_t>(layers))
+    return WrongType(kName, *value, fmt::format("{} numbers, one for each layer", layers));
+  std::vector<bool> recurrent(static_cast<size_t>(layers));
+  for (size_t i = 0; i < recurrent.size(); ++i) recurrent[i] = IntegerAt(*value, i) == 0;
+  return recurrent;
+}
+
 Result<double> GgufParameters::Float(std::string_view name, double low, double high) const {
   const std::optional<gguf::Value> value = Find(name);
   if (!value) return Missing(name);

@@ -47,6 +47,13 @@ class HyperParameters {
   virtual Result<std::vector<bool>> Windowed(std::string_view name, int layers) const = 0;
   // A flag for each of `layers` layers: true or false, in config.json also 1 or 0.
   virtual Result<std::vector<bool>> Flags(std::string_view name, int layers) const = 0;
+  // For each of `layers` layers, whether it has a recurrence. Folders name the kind of each layer,
+  // which is `kind` for these; a GGUF lists the kv heads, 0 for these.
+  virtual Result<std::vector<bool>> Recurrent(std::string_view kind, int layers) const = 0;
+  // As Int, of a list with zeros too, which count for nothing.
+  virtual Result<int64_t> IntOfSome(std::string_view name, int64_t low, int64_t high) const {
+    return Int(name, low, high);
+  }
   // A list with something in it; of config.json alone.
   virtual bool HasItems(std::string_view /*name*/) const { return false; }
   // Numbers above 0; of config.json alone.
@@ -87,6 +94,8 @@ class GgufParameters final : public HyperParameters {
   Result<std::vector<bool>> Windowed(std::string_view name, int layers) const override;
   Result<std::vector<bool>> Flags(std::string_view name, int layers) const override;
   Result<std::vector<float>> Floats(std::string_view name) const override;
+  Result<std::vector<bool>> Recurrent(std::string_view kind, int layers) const override;
+  Result<int64_t> IntOfSome(std::string_view name, int64_t low, int64_t high) const override;
 
  private:
   std::optional<gguf::Value> Find(std::string_view name) const {

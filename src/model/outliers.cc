@@ -152,6 +152,10 @@ Result<OutlierColumns> FindOutliers(std::shared_ptr<const Weights> weights) {
   batch.partials = reinterpret_cast<float*>(partials.data());
   batch.kv = kv.data();
   batch.kv_blocks = 1;
+  ASSIGN_OR_RETURN(auto state, kernels::AlignedBuffer::Allocate(decoder->state_bytes()));
+  std::fill_n(state.data(), state.size(), std::byte{0});
+  const StateSlice slice{.first_row = 0, .rows = count, .state = state.data()};
+  batch.states = {&slice, 1};
   PhaseBoard board(1);
   Team team(board, 0, {});
   decoder->RunLayers(batch, team);

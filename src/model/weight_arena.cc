@@ -154,6 +154,11 @@ void WeightArena::PlanVector(Tensors tensors, const float** target, size_t padde
   bytes_ += kernels::RoundUpToLine(floats * sizeof(float));
 }
 
+void WeightArena::PlanTransposed(const StoredTensor* tensor, const float** target) {
+  PlanVector({tensor}, target);
+  vectors_.back().columns = static_cast<size_t>(tensor->shape.columns());
+}
+
 Result<kernels::AlignedBuffer> WeightArena::Build(
     int threads, const std::function<bool(size_t, size_t)>& progress) {
   ASSIGN_OR_RETURN(arena_, kernels::AlignedBuffer::Allocate(bytes_));
@@ -205,7 +210,10 @@ Status WeightArena::LoadVectors() {
         return InvalidArgument("model_nonfinite",
                                fmt::format("{} holds a value that is not finite", tensor->Named()));
       }
-      for (const float value : values) *out++ = value * job.scale;
+      const size_t columns = std::max<size_t>(job.columns, 1);
+      for (size_t column = 0; column < columns; ++column) {
+        for (size_t i = column; i < values.size(); i += columns) *out++ = values[i] * job.scale;
+      }
     }
     if (job.gate_up != GateUp::kNone) {
       float* const begin = reinterpret_cast<float*>(arena_.data() + job.offset);

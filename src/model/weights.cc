@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "model/outliers.h"
+#include "model/recurrence.h"
 #include "model/weight_arena.h"
 
 namespace tutti::model {
@@ -151,7 +152,7 @@ class WeightsLoader {
     std::vector<std::vector<Projection*>> attention, feed_forward;
     bool any = has_blocks(&weights->head_);
     for (LayerWeights& layer : weights->layers_) {
-      attention.push_back({&layer.qkv, &layer.q, &layer.k, &layer.v});
+      attention.push_back({&layer.qkv, &layer.q, &layer.k, &layer.v, &layer.recurrent.in});
       feed_forward.push_back({&layer.gate_up, &layer.gate, &layer.up});
       any |= std::any_of(attention.back().begin(), attention.back().end(), has_blocks) ||
              std::any_of(feed_forward.back().begin(), feed_forward.back().end(), has_blocks);
@@ -351,6 +352,34 @@ class WeightsLoader {
     return PlanVector(prefix + "post_attention_norm.weight", &layer.attn_after_norm);
   }
 
+  Status PlanRecurrent(const std::string& prefix, LayerWeights& layer) {
+    const ModelConfig& c = weights_->config_;
+    const RecurrentShape shape = ShapeOfRecurrence(c);
+    RecurrentWeights& recurrent = layer.recurrent;
+    if (c.norm_before) RETURN_IF_ERROR(PlanVector(prefix + "attn_norm.weight", &layer.attn_norm));
+    CHECK(c.recurrence == Recurrence::kShortConv);
+    const std::string conv = prefix + "shortconv.";
+    RETURN_IF_ERROR(
+        PlanOne(conv + "in_proj", {c.width, shape.projected}, c.recurrent_bias, &recurrent.in));
+    RETURN_IF_ERROR(PlanConvolution(conv + "conv", shape.conv_channels, &recurrent));
+    return PlanOne(conv + "out_proj", {shape.inner, c.width}, c.recurrent_bias, &recurrent.out);
+  }
+
+  // One matrix, and its bias if it has one.
+  Status PlanOne(const std::string& name, const tensor::Shape& shape, bool bias, Projection* out) {
+    ASSIGN_OR_RETURN(const StoredTensor* matrix, arena_.Expect(name + ".weight", shape));
+    RETURN_IF_ERROR(PlanProjection({matrix}, out));
+    return bias ? PlanBias({{name + ".bias", shape.rows()}}, out) : OkStatus();
+  }
+
+  Status PlanConvolution(const std::string& name, int channels, RecurrentWeights* recurrent) {
+    const ModelConfig& c = weights_->config_;
+    ASSIGN_OR_RETURN(const StoredTensor* weight,
+                     arena_.Expect(name + ".weight", {c.conv_taps, channels}));
+    arena_.PlanTransposed(weight, &recurrent->conv);
+    return c.conv_bias ? PlanVector(name + ".bias", &recurrent->conv_bias, channels) : OkStatus();
+  }
+
   Status PlanExperts(const std::string& prefix, LayerWeights& layer) {
     const ModelConfig& c = weights_->config_;
     ASSIGN_OR_RETURN(const StoredTensor* router,
@@ -382,7 +411,8 @@ class WeightsLoader {
     const ModelConfig& c = weights_->config_;
     const std::string prefix = fmt::format("blk.{}.", index);
     LayerWeights& layer = weights_->layers_[static_cast<size_t>(index)];
-    RETURN_IF_ERROR(PlanAttention(prefix, layer));
+    RETURN_IF_ERROR(c.is_recurrent(index) ? PlanRecurrent(prefix, layer)
+                                          : PlanAttention(prefix, layer));
     if (c.norm_before) {
       RETURN_IF_ERROR(PlanVector(fmt::format("{}{}.weight", prefix, c.ffn_norm), &layer.ffn_norm));
     }
@@ -416,7 +446,7 @@ class WeightsLoader {
     const ModelConfig& c = weights_->config_;
     weights_->layers_.resize(static_cast<size_t>(c.layers));
     for (int i = 0; i < c.layers; ++i) RETURN_IF_ERROR(PlanLayer(i));
-    RETURN_IF_ERROR(PlanVector("output_norm.weight", &weights_->output_norm_, 0,
+    RETURN_IF_ERROR(PlanVector(std::string(c.output_norm) + ".weight", &weights_->output_norm_, 0,
                                static_cast<float>(c.logit_scale)));
     ASSIGN_OR_RETURN(const StoredTensor* embedding,
                      arena_.Expect("token_embd.weight", {c.width, c.vocab_size}));

@@ -64,6 +64,18 @@ struct ExpertWeights {
   Projection down;     // [feed_forward] -> width
 };
 
+// Weights of a layer with a recurrence (recurrence.h); null where its kind has none.
+struct RecurrentWeights {
+  Projection in;                     // [width] -> RecurrentShape::projected
+  Projection out;                    // [inner] -> width
+  const float* conv = nullptr;       // [taps][conv_channels]
+  const float* conv_bias = nullptr;  // [conv_channels]
+  const float* rate_bias = nullptr;  // [state_heads], the three
+  const float* log_decay = nullptr;  // the logarithm of the decay by a rate of 1: below 0
+  const float* skip = nullptr;
+  const float* norm = nullptr;  // DeltaNet: [state_values]; Mamba2: [inner]
+};
+
 // Norms are null where the family has none.
 struct LayerWeights {
   const float* attn_norm = nullptr;  // [width]
@@ -74,6 +86,7 @@ struct LayerWeights {
   Projection qkv;                          // [width] -> q_rows + 2 * kv_rows; empty if not fused
   Projection q, k, v;                      // [width] -> q_rows, kv_rows, kv_rows; empty if fused
   Projection attn_output;                  // [q_rows] -> width
+  RecurrentWeights recurrent;              // instead of qkv and attn_output
   const float* ffn_norm = nullptr;         // [width]
   Projection gate_up;   // [width] -> 2 * feed_forward, 16 + 16 per panel; empty if not fused
   Projection gate, up;  // [width] -> feed_forward each; empty if fused
@@ -81,6 +94,9 @@ struct LayerWeights {
   // Instead of the three above, where the model is a mixture.
   Projection router;  // [width] -> experts
   std::vector<ExpertWeights> experts;
+
+  // What a fused layer multiplies first.
+  const Projection& first() const { return recurrent.in.parts.empty() ? qkv : recurrent.in; }
 };
 
 struct LoadOptions {

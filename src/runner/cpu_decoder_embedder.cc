@@ -19,6 +19,11 @@ Result<std::unique_ptr<CpuDecoderEmbedder>> CpuDecoderEmbedder::Create(
   CHECK(options.max_items >= 1 && options.max_tokens >= 1 && options.max_item_tokens >= 1 &&
         options.max_step_tokens >= 1);
   const model::ModelConfig& config = weights->config();
+  if (model::Decoder::StateBytes(config) != 0) {
+    return InvalidArgument("model_hparam", "embeddings of a " + config.architecture +
+                                               " model, which has recurrent states, are not "
+                                               "supported");
+  }
   engine::EncoderLimits limits;
   limits.max_items = options.max_items;
   limits.max_item_tokens = std::min(options.max_item_tokens, config.context_length);

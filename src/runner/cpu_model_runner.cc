@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <climits>
 #include <cmath>
+#include <cstring>
 #include <string>
 #include <utility>
 
@@ -33,6 +34,10 @@ Status CheckOptions(const model::Weights& weights, const CpuRunnerOptions& optio
     return refuse("KV memory of " + std::to_string(options.kv_bytes) +
                   " bytes does not hold one block of " + std::to_string(block_bytes) +
                   " bytes; raise --kv-cache-bytes");
+  }
+  if (model::Decoder::StateBytes(weights.config()) != 0 && options.state_slots < 1) {
+    return refuse("a " + weights.config().architecture +
+                  " model has recurrent states, and no slot for them was given");
   }
   // Positions are ints, up to one past the last slot of the pool.
   if (options.kv_bytes / block_bytes > INT32_MAX / kBlockTokens - 1) {
@@ -113,7 +118,9 @@ Result<std::unique_ptr<CpuModelRunner>> CpuModelRunner::Create(
   const size_t block_bytes = KvBlockBytes(*weights, *options.kernels, options.kv_dtype);
   RETURN_IF_ERROR(CheckOptions(*weights, options, block_bytes));
 
+  const size_t state_bytes = model::Decoder::StateBytes(weights->config());
   engine::RunnerLimits limits;
+  limits.state_slots = state_bytes == 0 ? 0 : options.state_slots;
   limits.kv_blocks = static_cast<int>(options.kv_bytes / block_bytes);
   limits.max_step_tokens = options.max_step_tokens;
   limits.max_step_slices = options.max_step_slices;
@@ -131,23 +138,28 @@ Result<std::unique_ptr<CpuModelRunner>> CpuModelRunner::Create(
                    model::Decoder::Create(std::move(weights), *options.kernels, decoder_options));
   ASSIGN_OR_RETURN(auto kv, kernels::AlignedBuffer::Allocate(static_cast<size_t>(limits.kv_blocks) *
                                                              block_bytes));
+  ASSIGN_OR_RETURN(auto states, kernels::AlignedBuffer::Allocate(
+                                    static_cast<size_t>(limits.state_slots) * state_bytes));
   const size_t logits_bytes = static_cast<size_t>(decoder_options.max_head_rows) *
                               static_cast<size_t>(decoder->logits_stride()) * sizeof(float);
   ASSIGN_OR_RETURN(auto logits, kernels::AlignedBuffer::Allocate(logits_bytes));
-  return std::unique_ptr<CpuModelRunner>(
-      new CpuModelRunner(options, std::move(decoder), std::move(kv), std::move(logits), limits));
+  return std::unique_ptr<CpuModelRunner>(new CpuModelRunner(
+      options, std::move(decoder), std::move(kv), std::move(states), std::move(logits), limits));
 }
 
 CpuModelRunner::CpuModelRunner(const CpuRunnerOptions& options,
                                std::unique_ptr<model::Decoder> decoder, kernels::AlignedBuffer kv,
-                               kernels::AlignedBuffer logits, engine::RunnerLimits limits)
+                               kernels::AlignedBuffer states, kernels::AlignedBuffer logits,
+                               engine::RunnerLimits limits)
     : options_(options),
       limits_(limits),
       pool_(*options_.pool),
       decoder_(std::move(decoder)),
       kv_(std::move(kv)),
+      states_(std::move(states)),
       logits_(std::move(logits)) {
   layout_.Reserve(limits.max_step_tokens, limits.max_step_slices);
+  state_slices_.reserve(static_cast<size_t>(limits.max_step_slices));
   for (int i = 0; i < pool_.workers(); ++i) {
     samplers_.push_back(std::make_unique<SamplerSlot>());
     samplers_.back()->copy.resize(static_cast<size_t>(limits.vocab_size));
@@ -164,6 +176,12 @@ void CpuModelRunner::Launch(const engine::StepPlan& plan) {
   result_.emplace(std::move(spare_));
   layout_.Build(plan, limits_.vocab_size, options_.logits_tap != nullptr);
   CHECK_LE(layout_.tokens().size(), static_cast<size_t>(limits_.max_step_tokens));
+  state_slices_.clear();
+  for (size_t i = 0; limits_.state_slots != 0 && i < plan.slices.size(); ++i) {
+    CHECK(plan.slices[i].drafts == 0 && !plan.abortable) << "a state cannot be taken back";
+    const kernels::AttentionSequence& rows = layout_.sequences()[i];
+    state_slices_.push_back({rows.first_row, rows.rows, StateSlot(plan.slices[i].state)});
+  }
   if (!plan.slices.empty()) {
     attention_.Build(decoder_->attention_shape(), layout_.sequences(), pool_.workers(),
                      options_.share_prefixes);
@@ -224,6 +242,7 @@ float* CpuModelRunner::LogitsRow(int index_in_batch) {
 void CpuModelRunner::RunStep(const engine::StepPlan& plan, model::Team& team) {
   if (!plan.copies.empty()) CopyBlocks(plan, team);
   if (plan.slices.empty()) return;
+  if (!state_slices_.empty()) BeginStates(plan, team);
 
   model::DecoderBatch batch;
   batch.tokens = layout_.tokens();
@@ -233,11 +252,13 @@ void CpuModelRunner::RunStep(const engine::StepPlan& plan, model::Team& team) {
   batch.partials = reinterpret_cast<float*>(partials_.data());
   batch.kv = kv_.data();
   batch.kv_blocks = limits_.kv_blocks;
+  batch.states = state_slices_;
   if (plan.abortable) {
     batch.abort_flag = urgent_;
     batch.last = &last_layer_;
   }
   if (!decoder_->RunLayers(batch, team)) return;
+  if (!state_slices_.empty()) SaveStates(plan, team);
 
   const std::span<const HeadRow> head = layout_.head();
   const auto round_rows = static_cast<size_t>(decoder_->options().max_head_rows);
@@ -269,6 +290,30 @@ void CpuModelRunner::CopyBlocks(const engine::StepPlan& plan, model::Team& team)
     if (copy.from != copy.to)
       decoder_->CopyBlock(kv_.data(), limits_.kv_blocks, copy.from, copy.to, team);
   }
+}
+
+std::byte* CpuModelRunner::StateSlot(kv::StateId slot) {
+  CHECK(slot >= 0 && slot < limits_.state_slots) << slot;
+  return states_.data() + static_cast<size_t>(slot) * decoder_->state_bytes();
+}
+
+void CpuModelRunner::BeginStates(const engine::StepPlan& plan, model::Team& team) {
+  team.ForEachRow(static_cast<int>(plan.slices.size()), [&](size_t i) {
+    const engine::SequenceSlice& slice = plan.slices[i];
+    if (slice.state_from != kv::kNoState) {
+      std::memcpy(StateSlot(slice.state), StateSlot(slice.state_from), decoder_->state_bytes());
+    } else if (slice.start == 0) {
+      std::memset(StateSlot(slice.state), 0, decoder_->state_bytes());
+    }
+  });
+}
+
+void CpuModelRunner::SaveStates(const engine::StepPlan& plan, model::Team& team) {
+  team.ForEachRow(static_cast<int>(plan.slices.size()), [&](size_t i) {
+    const engine::SequenceSlice& slice = plan.slices[i];
+    if (slice.state_save != kv::kNoState)
+      std::memcpy(StateSlot(slice.state_save), StateSlot(slice.state), decoder_->state_bytes());
+  });
 }
 
 // Argmax, sampling and log-probabilities of one row, on one worker.

@@ -73,6 +73,8 @@ struct CpuRunnerOptions {
   const kernels::KernelTable* kernels = nullptr;  // required
   std::shared_ptr<ComputePool> pool;              // required; shared with the device's other models
   size_t kv_bytes = 0;  // of KV memory; rounded down to whole blocks, at least one
+  // Slots of recurrent states, at least one for a model that has them; in addition to kv_bytes.
+  int state_slots = 0;
   model::KvDtype kv_dtype = model::KvDtype::kByWeights;
   int context = 0;            // tokens per sequence, 1 .. the model's own
   int max_step_tokens = 512;  // rows of one step
@@ -108,11 +110,15 @@ class CpuModelRunner final : public engine::ModelRunner {
   struct SamplerSlot;  // what one compute thread samples with
 
   CpuModelRunner(const CpuRunnerOptions& options, std::unique_ptr<model::Decoder> decoder,
-                 kernels::AlignedBuffer kv, kernels::AlignedBuffer logits,
-                 engine::RunnerLimits limits);
+                 kernels::AlignedBuffer kv, kernels::AlignedBuffer states,
+                 kernels::AlignedBuffer logits, engine::RunnerLimits limits);
   Status ReservePartials();
   void RunStep(const engine::StepPlan& plan, model::Team& team);
   void CopyBlocks(const engine::StepPlan& plan, model::Team& team);
+  // Before the layers: each slice's state as its plan says. After them: the wanted copies.
+  void BeginStates(const engine::StepPlan& plan, model::Team& team);
+  void SaveStates(const engine::StepPlan& plan, model::Team& team);
+  std::byte* StateSlot(kv::StateId slot);
   void FinishRow(const engine::StepPlan& plan, const HeadRow& row, int index_in_batch, int worker);
   void ReportRows(const engine::StepPlan& plan);
   float* LogitsRow(int index_in_batch);
@@ -122,6 +128,7 @@ class CpuModelRunner final : public engine::ModelRunner {
   ComputePool& pool_;  // of options_
   const std::unique_ptr<model::Decoder> decoder_;
   kernels::AlignedBuffer kv_;
+  kernels::AlignedBuffer states_;                       // [state slots][decoder's state_bytes()]
   kernels::AlignedBuffer logits_;                       // [max head rows][logits stride]
   kernels::AlignedBuffer partials_;                     // grows to the largest plan's need
   std::vector<std::unique_ptr<SamplerSlot>> samplers_;  // one per worker
@@ -130,6 +137,7 @@ class CpuModelRunner final : public engine::ModelRunner {
   // State of the step in flight; members so that their memory is reused.
   StepLayout layout_;
   kernels::AttentionPlan attention_;
+  std::vector<model::StateSlice> state_slices_;
   std::optional<engine::StepResult> result_;
   std::atomic<int> last_layer_{0};  // of an aborted step; else INT_MAX
   engine::StepResult spare_;        // empty; keeps the memory of its slices

@@ -80,10 +80,18 @@ gguf::testing::Bytes GgufOf(const FamilyGolden& golden, tensor::DType type) {
     if (key.value().is_string()) {
       writer.String(name, std::string_view(key.value().as_string()));
     } else if (key.value().is_array()) {
-      gguf::testing::Bytes flags;
-      for (const auto& flag : key.value().as_array())
-        gguf::testing::Append(&flags, static_cast<uint8_t>(flag.as_bool()));
-      writer.RawArray(name, static_cast<uint32_t>(gguf::ValueType::kBool), flags.size(), flags);
+      const json::array& list = key.value().as_array();
+      const bool flags = list.at(0).is_bool();
+      gguf::testing::Bytes bytes;
+      for (const auto& item : list) {
+        if (flags) {
+          gguf::testing::Append(&bytes, static_cast<uint8_t>(item.as_bool()));
+        } else {
+          gguf::testing::Append(&bytes, item.to_number<int32_t>());
+        }
+      }
+      const auto element = flags ? gguf::ValueType::kBool : gguf::ValueType::kInt32;
+      writer.RawArray(name, static_cast<uint32_t>(element), list.size(), bytes);
     } else if (key.value().is_double()) {
       writer.F32(name, key.value().to_number<float>());
     } else {
@@ -91,7 +99,7 @@ gguf::testing::Bytes GgufOf(const FamilyGolden& golden, tensor::DType type) {
     }
     if (std::string_view(key.key()) == "attention.head_count")
       heads["q"] = key.value().to_number<size_t>();
-    if (std::string_view(key.key()) == "attention.head_count_kv")
+    if (std::string_view(key.key()) == "attention.head_count_kv" && key.value().is_number())
       heads["k"] = key.value().to_number<size_t>();
   }
   const bool interleaved =
@@ -120,7 +128,9 @@ gguf::testing::Bytes GgufOf(const FamilyGolden& golden, tensor::DType type) {
     if (IsGemma(golden) && name.find("norm") != std::string::npos) {
       for (float& value : tensor.values) value += 1;
     }
-    if (tensor.shape.size() == 1) {
+    if (tensor.shape.size() == 3) {  // a convolution over each channel, in floats
+      writer.Tensor(name, tensor::DType::kF32, {tensor.shape[2], tensor.shape[0]}, tensor.values);
+    } else if (tensor.shape.size() == 1) {
       writer.Tensor(name, tensor::DType::kF32, {tensor.shape[0]}, tensor.values);
     } else {
       // Routers stay floats.

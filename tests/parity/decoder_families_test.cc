@@ -39,6 +39,7 @@ class Recorder {
     options.context = static_cast<int>(tokens) > config.context_length ? config.max_context()
                                                                        : config.context_length;
     options.max_step_tokens = 256;
+    options.state_slots = 8;
     options.logits_tap = [this](uint32_t sequence, int position, std::span<const float> logits) {
       const std::lock_guard lock(mutex_);
       rows_[{sequence, position}].assign(logits.begin(), logits.end());
@@ -104,7 +105,7 @@ bool IsMixture(const FamilyGolden& golden) {
 class DecoderFamilies : public testing::TestWithParam<Isa> {};
 
 TEST_P(DecoderFamilies, FloatsGiveTheLogitsAndChoicesOfTransformersInBothForms) {
-  ASSERT_EQ(FamilyGoldens().size(), 27U);
+  ASSERT_EQ(FamilyGoldens().size(), 29U);
   for (const FamilyGolden& golden : FamilyGoldens()) {
     for (const bool folder : {false, true}) {
       SCOPED_TRACE(golden.family + (folder ? " as a folder" : " as GGUF"));
@@ -287,6 +288,52 @@ TEST_P(DecoderFamilies, ARowHasTheSameBitsAloneAndInABatch) {
             << "sequence " << s << ", token " << done[s] - 1;
       }
     }
+  }
+}
+
+// A copied state continues as the original does, and a sequence that starts again repeats itself.
+TEST_P(DecoderFamilies, AForkAndARestartOfAStateGiveTheSameBits) {
+  constexpr size_t kLength = 40, kForked = 29;
+  int stateful = 0;
+  for (const FamilyGolden& golden : FamilyGoldens()) {
+    const auto weights = LoadGguf(golden, WeightMode::kInt8, tensor::DType::kQ8_0);
+    ASSERT_TRUE(weights.ok()) << golden.family << ": " << weights.status();
+    if (model::Decoder::StateBytes((*weights)->config()) == 0) continue;
+    SCOPED_TRACE(golden.family);
+    ++stateful;
+    Recorder recorder(*weights, GetParam(), 2, kLength);
+    DirectDriver& driver = recorder.driver();
+    const std::span<const TokenId> text(golden.ids.data(), kLength);
+    const int first = driver.NewSequence();
+    ASSERT_TRUE(driver.Prefill(first, text.subspan(0, kForked), 5).ok());
+    const int fork = driver.Fork(first, kForked);
+    ASSERT_TRUE(driver.Prefill(fork, text.subspan(kForked), 3).ok());
+    ASSERT_TRUE(driver.Prefill(first, text.subspan(kForked), 4).ok());
+    const std::vector<float> whole = recorder.Row(first, kLength - 1);
+    const std::vector<float> forked = recorder.Row(fork, kLength - 1);
+    driver.Evict(first);
+    ASSERT_TRUE(driver.Prefill(first, text, 17).ok());
+    const std::vector<float>& again = recorder.Row(first, kLength - 1);
+    EXPECT_EQ(std::memcmp(whole.data(), forked.data(), whole.size() * sizeof(float)), 0);
+    EXPECT_EQ(std::memcmp(whole.data(), again.data(), whole.size() * sizeof(float)), 0);
+  }
+  EXPECT_GE(stateful, 2);
+}
+
+TEST(DecoderFamiliesTest, ARunnerWithoutSlotsRefusesAModelWithStates) {
+  for (const FamilyGolden& golden : FamilyGoldens()) {
+    if (golden.family != "lfm2") continue;
+    auto weights = LoadFolder(golden, WeightMode::kF32);
+    ASSERT_TRUE(weights.ok()) << weights.status();
+    runner::CpuRunnerOptions options;
+    options.kernels = &kernels::KernelsFor(Isa::kScalar);
+    options.pool = std::make_shared<runner::ComputePool>(runner::ComputePoolOptions{.workers = 1});
+    options.kv_bytes = size_t{16} << 20;
+    options.context = 64;
+    const auto runner = runner::CpuModelRunner::Create(*std::move(weights), options);
+    ASSERT_FALSE(runner.ok());
+    EXPECT_EQ(runner.status().reason(), "invalid_value");
+    EXPECT_NE(runner.status().message().find("recurrent states"), std::string::npos);
   }
 }
 

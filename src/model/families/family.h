@@ -65,6 +65,10 @@ struct Family {
   bool window_list = false;  // its GGUFs list the layers with a window, if there are any
   // Readers of its GGUFs assume that every so-manyth layer does not rotate; 0: all layers rotate.
   int unrotated_every = 0;
+  // Keys of the recurrence, whole numbers that a GGUF has too.
+  std::span<const std::string_view> state_keys = {};
+  // A GGUF lists the kv heads of each layer: 0 for one with a recurrence.
+  bool kv_heads_by_layer = false;
   bool norms_less_one = false;  // transformers' files hold weights of norms less 1, GGUF whole ones
   // Sets the traits; `config` has shape and rope already. Errors: model_hparam.
   Status (*describe)(const FamilySource& source, ModelConfig& config) = nullptr;
@@ -112,5 +116,6 @@ extern const Family kGemma;
 extern const Family kGemma2, kGemma3;
 extern const Family kGlm4;
 extern const Family kHunyuan;
+extern const Family kLfm2;
 
 }  // namespace tutti::model

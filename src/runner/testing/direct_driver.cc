@@ -27,6 +27,11 @@ int DirectDriver::NewSequence(api::SamplingParams params, uint64_t seed) {
   sequence->params = std::move(params);
   sequence->sampler.params = &sequence->params;
   sequence->sampler.seed = seed;
+  const auto count = static_cast<kv::StateId>(sequences_.size());
+  if (runner_.limits().state_slots > 0) {
+    CHECK_LT(count, runner_.limits().state_slots) << "each sequence has a slot";
+    sequence->state = count;
+  }
   sequences_.push_back(std::move(sequence));
   return static_cast<int>(sequences_.size()) - 1;
 }
@@ -46,6 +51,8 @@ int DirectDriver::Fork(int other, int tokens) {
     copies_.push_back({from.blocks[full], to.blocks[full]});
   }
   to.length = tokens;
+  CHECK(from.state == kv::kNoState || tokens == 0 || tokens == from.length);
+  if (tokens > 0) to.state_from = from.state;
   return id;
 }
 
@@ -57,6 +64,7 @@ void DirectDriver::Evict(int sequence) {
   s.blocks.clear();
   s.owned.clear();
   s.length = 0;
+  s.state_from = kv::kNoState;
 }
 
 Status DirectDriver::Cover(Sequence& sequence, int tokens) {
@@ -95,6 +103,8 @@ Result<engine::StepResult> DirectDriver::Step(std::span<const Part> parts) {
     slice.start = s.length;
     slice.blocks = s.blocks;
     slice.sample = part.sample;
+    slice.state = s.state;
+    slice.state_from = std::exchange(s.state_from, kv::kNoState);
     slice.drafts = part.drafts;
     slice.sampler = &s.sampler;
     slice.prompt_logprobs = part.prompt_logprobs;

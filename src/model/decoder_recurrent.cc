@@ -1,0 +1,176 @@
+// The layers without attention: rows of a sequence change its state, one after another.
+//
+// A recurrence is computed row by row for prompts too: a chunked form has as many multiplications
+// for the published sizes of heads, and its sums depend on where chunks begin (decision 0052).
+// Sequences, channels and heads are independent, so the workers share these.
+#include <cmath>
+
+#include "model/decoder.h"
+
+namespace tutti::model {
+
+using kernels::Epilogue;
+
+namespace {
+
+constexpr int kChannelsOfItem = 64;
+
+// Calls work(slice, unit) for each pair. Units of one slice lie apart, so that a worker's share has
+// a part of a long slice and some short ones.
+template <typename Work>
+void ForEachUnit(std::span<const StateSlice> slices, int units, Team& team, const Work& work) {
+  const auto count = static_cast<int>(slices.size());
+  team.ForEach(units * count, 1, [&](int begin, int end) {
+    for (int item = begin; item < end; ++item)
+      work(slices[static_cast<size_t>(item % count)], item / count);
+  });
+}
+
+}  // namespace
+
+void Decoder::RecurrentPart(int index, const DecoderBatch& batch, Team& team) {
+  const ModelConfig& config = weights_->config();
+  const LayerWeights& layer = weights_->layer(index);
+  const RecurrentWeights& recurrent = layer.recurrent;
+  const int rows = static_cast<int>(batch.tokens.size());
+  ShowInput(InputObserver::Input::kAttention, index, layer.attn_norm, rows, team);
+  Activations normed = Prepare({.x = x_,
+                                .stride = static_cast<size_t>(config.width),
+                                .rows = rows,
+                                .cols = config.width,
+                                .norm_weight = layer.attn_norm},
+                               recurrent.in, team);
+  Project(recurrent.in, std::move(normed), Epilogue::kStore, qkv_,
+          static_cast<size_t>(recurrent_columns_), &recurrent.out, team);
+  Recur(index, batch, team);
+  Activations out = Prepare({.x = attn_,
+                             .stride = static_cast<size_t>(recurrent_.inner),
+                             .rows = rows,
+                             .cols = recurrent_.inner},
+                            recurrent.out, team);
+  const Projection* feed_forward = config.experts == 0 ? &layer.gate_up : &layer.router;
+  AddProduct(recurrent.out, std::move(out), layer.attn_after_norm, feed_forward, team);
+}
+
+// From the projection's rows in qkv_ to the outputs in attn_.
+void Decoder::Recur(int index, const DecoderBatch& batch, Team& team) {
+  Convolve(index, batch, team);
+  if (weights_->config().recurrence == Recurrence::kShortConv) return;
+  const RecurrentWeights& layer = weights_->layer(index).recurrent;
+  const int rows = static_cast<int>(batch.tokens.size());
+  const auto row_at = [this](size_t row) {
+    return qkv_ + row * static_cast<size_t>(recurrent_columns_);
+  };
+  team.ForEachRow(rows, [&](size_t row) { PrepareRow(layer, row_at(row)); });
+  UpdateStates(index, batch, team);
+  team.ForEachRow(rows, [&](size_t row) {
+    FinishRecurrentRow(layer, row_at(row), attn_ + row * static_cast<size_t>(recurrent_.inner));
+  });
+}
+
+// After the convolution: its activation, norms of queries and keys, rates and decays.
+void Decoder::PrepareRow(const RecurrentWeights& layer, float* row) const {
+  const ModelConfig& config = weights_->config();
+  float* convolved = row + recurrent_.conv_begin;
+  kernels_.rows.silu_mul(convolved, ones_, recurrent_.conv_channels, convolved);
+  const bool delta = config.recurrence == Recurrence::kDeltaNet;
+  if (delta) {
+    // x / sqrt(sum of squares + 1e-6), and queries by 1 / sqrt(keys) too.
+    const float eps = 1e-6F / static_cast<float>(config.state_keys);
+    for (int group = 0; group < config.state_groups; ++group) {
+      float* query = row + recurrent_.query + group * config.state_keys;
+      float* key = row + recurrent_.key + group * config.state_keys;
+      kernels_.rows.rms_norm(query, query_scale_, eps, config.state_keys, query);
+      kernels_.rows.rms_norm(key, key_scale_, eps, config.state_keys, key);
+    }
+  }
+  float* rates = row + recurrent_.rate;
+  float* decays = row + recurrent_.decay;
+  for (int head = 0; head < config.state_heads; ++head) {
+    const float step = (delta ? decays : rates)[head] + layer.rate_bias[head];
+    const float positive = step > 20 ? step : std::log1p(std::exp(step));
+    decays[head] = std::exp(positive * layer.log_decay[head]);
+    rates[head] = delta ? 1 / (1 + std::exp(-rates[head])) : positive;
+  }
+}
+
+void Decoder::UpdateStates(int index, const DecoderBatch& batch, Team& team) {
+  const ModelConfig& config = weights_->config();
+  const RecurrentWeights& layer = weights_->layer(index).recurrent;
+  const bool delta = config.recurrence == Recurrence::kDeltaNet;
+  const auto place = static_cast<size_t>(place_in_kind_[static_cast<size_t>(index)]);
+  const int blocks = config.state_values / kernels::kStateColumns;
+  const int heads_of_group = config.state_heads / config.state_groups;
+  const size_t block_floats = static_cast<size_t>(config.state_keys) * kernels::kStateColumns;
+  ForEachUnit(
+      batch.states, config.state_heads * blocks, team, [&](const StateSlice& slice, int unit) {
+        const int head = unit / blocks;
+        const int group = config.tiled_heads ? head % config.state_groups : head / heads_of_group;
+        const int column = unit * kernels::kStateColumns;
+        const auto first = static_cast<size_t>(slice.first_row);
+        const float* row = qkv_ + first * static_cast<size_t>(recurrent_columns_);
+        kernels::RecurrenceArgs args;
+        args.keys = config.state_keys;
+        args.rows = slice.rows;
+        args.state = reinterpret_cast<float*>(slice.state) + place * recurrent_.state_floats +
+                     recurrent_.conv_floats + static_cast<size_t>(unit) * block_floats;
+        args.query = row + recurrent_.query + group * config.state_keys;
+        args.key = row + recurrent_.key + group * config.state_keys;
+        args.value = row + recurrent_.value + column;
+        args.decay = row + recurrent_.decay + head;
+        args.rate = row + recurrent_.rate + head;
+        args.stride = static_cast<size_t>(recurrent_columns_);
+        args.out = attn_ + first * static_cast<size_t>(recurrent_.inner) + column;
+        args.out_stride = static_cast<size_t>(recurrent_.inner);
+        if (delta) return kernels_.recurrent.delta_rule(args);
+        args.skip = layer.skip[head];
+        kernels_.recurrent.state_space(args);
+      });
+}
+
+// The gate and the norm: DeltaNet's norm is of each head and comes first.
+void Decoder::FinishRecurrentRow(const RecurrentWeights& layer, const float* row,
+                                 float* out) const {
+  const ModelConfig& config = weights_->config();
+  const float* gate = row + recurrent_.gate;
+  if (config.recurrence == Recurrence::kDeltaNet) {
+    for (int head = 0; head < config.state_heads; ++head) {
+      float* values = out + head * config.state_values;
+      kernels_.rows.rms_norm(values, layer.norm, config.norm_eps, config.state_values, values);
+    }
+    return kernels_.rows.silu_mul(gate, out, recurrent_.inner, out);
+  }
+  kernels_.rows.silu_mul(gate, out, recurrent_.inner, out);
+  kernels_.rows.rms_norm(out, layer.norm, config.norm_eps, recurrent_.inner, out);
+}
+
+void Decoder::Convolve(int index, const DecoderBatch& batch, Team& team) {
+  const ModelConfig& config = weights_->config();
+  const RecurrentWeights& layer = weights_->layer(index).recurrent;
+  const bool gated = config.recurrence == Recurrence::kShortConv;
+  const auto place = static_cast<size_t>(place_in_kind_[static_cast<size_t>(index)]);
+  const int channels = recurrent_.conv_channels;
+  const int units = (channels + kChannelsOfItem - 1) / kChannelsOfItem;
+  ForEachUnit(batch.states, units, team, [&](const StateSlice& slice, int unit) {
+    const auto first = static_cast<size_t>(slice.first_row);
+    float* row = qkv_ + first * static_cast<size_t>(recurrent_columns_);
+    kernels::CausalConvArgs args;
+    args.taps = config.conv_taps;
+    args.channels = channels;
+    args.rows = slice.rows;
+    args.weight = layer.conv;
+    args.bias = layer.conv_bias;
+    args.history = reinterpret_cast<float*>(slice.state) + place * recurrent_.state_floats;
+    args.x = row + recurrent_.conv_begin;
+    args.before = gated ? row : nullptr;
+    args.after = gated ? row + config.width : nullptr;
+    args.stride = static_cast<size_t>(recurrent_columns_);
+    args.out =
+        gated ? attn_ + first * static_cast<size_t>(recurrent_.inner) : row + recurrent_.conv_begin;
+    args.out_stride = static_cast<size_t>(gated ? recurrent_.inner : recurrent_columns_);
+    const int begin = unit * kChannelsOfItem;
+    kernels_.recurrent.causal_conv(args, begin, std::min(begin + kChannelsOfItem, channels));
+  });
+}
+
+}  // namespace tutti::model
