@@ -110,6 +110,14 @@ def families(transformers):
             **shape, sliding_window=None, original_max_position_embeddings=16,
             rope_scaling=dict(type="longrope", short_factor=[1.0 + 0.125 * i for i in range(8)],
                               long_factor=[1.5 + 0.75 * i for i in range(8)])))),
+        ("granite hybrid", "granitehybrid", t.GraniteMoeHybridForCausalLM(t.GraniteMoeHybridConfig(
+            **five, shared_intermediate_size=128, num_local_experts=0, mamba_n_heads=4, mamba_d_state=16,
+            layer_types=["mamba", "mamba", "attention", "mamba", "attention"],
+            embedding_multiplier=3.0, residual_multiplier=0.22, attention_multiplier=0.0625, logits_scaling=0.5))),
+        ("granite hybrid that rotates", "granitehybrid", t.GraniteMoeHybridForCausalLM(t.GraniteMoeHybridConfig(
+            **shape, shared_intermediate_size=96, num_local_experts=0, mamba_n_heads=2, mamba_d_state=32, mamba_d_conv=3,
+            mamba_n_groups=2, mamba_conv_bias=False, mamba_proj_bias=True, position_embedding_type="rope",
+            layer_types=["attention", "mamba", "mamba"]))),
         ("lfm2", "lfm2", t.Lfm2ForCausalLM(t.Lfm2Config(
             **five, norm_eps=1e-5, block_multiple_of=32, layer_types=["conv", "conv", "full_attention", "conv", "full_attention"]))),
         ("lfm2 with biases", "lfm2", t.Lfm2ForCausalLM(t.Lfm2Config(
@@ -128,13 +136,21 @@ def gguf_keys(arch, c):
         "attention.layer_norm_rms_epsilon": float(c.get("rms_norm_eps") or c["norm_eps"]), "rope.freq_base": float(c["rope_theta"]),
         "vocab_size": c["vocab_size"],
     }
-    if arch in ("llama", "granite", "smollm3"):
+    if arch in ("llama", "granite", "granitehybrid", "smollm3"):
         keys["rope.dimension_count"] = head_dim
     if arch == "phi3":
         keys["rope.dimension_count"] = int(head_dim * c["partial_rotary_factor"])
         keys["attention.sliding_window"] = c["sliding_window"] or 0
     if arch == "hunyuan-dense":
         keys["rope.freq_base"] *= c["rope_scaling"]["alpha"] ** (head_dim / (head_dim - 2))
+    if arch == "granitehybrid":
+        kinds = c["layer_types"]
+        keys["attention.head_count_kv"] = [c["num_key_value_heads"] * (kind == "attention") for kind in kinds]
+        keys.update({"ssm.conv_kernel": c["mamba_d_conv"], "ssm.state_size": c["mamba_d_state"],
+                     "ssm.group_count": c["mamba_n_groups"], "ssm.time_step_rank": c["mamba_n_heads"],
+                     "ssm.inner_size": c["mamba_expand"] * c["hidden_size"],
+                     "expert_shared_feed_forward_length": c["shared_intermediate_size"],
+                     "rope.scaling.finetuned": c["position_embedding_type"] == "rope"})
     if arch == "lfm2":
         keys["attention.head_count_kv"] = [c["num_key_value_heads"] * (kind == "full_attention") for kind in c["layer_types"]]
         keys["shortconv.l_cache"] = c["conv_L_cache"]
@@ -145,7 +161,7 @@ def gguf_keys(arch, c):
         keys["rope.dimension_count"] = int(head_dim * c["partial_rotary_factor"])
     if c.get("head_dim"):
         keys["attention.key_length"] = keys["attention.value_length"] = head_dim
-    if arch == "granite":
+    if arch in ("granite", "granitehybrid"):
         keys.update({"attention.scale": c["attention_multiplier"], "embedding_scale": c["embedding_multiplier"],
                      "residual_scale": c["residual_multiplier"], "logit_scale": c["logits_scaling"]})
     if arch in ("gemma2", "gemma3") or (arch == "llama" and c.get("sliding_window")):
@@ -187,7 +203,10 @@ def gguf_names(arch, names, layers):
     for name in names:
         expert = re.search(r"\.experts\.(\d+)\.", name)
         plain = name.replace(expert.group(0), ".experts.") if expert else name
-        mapped = known.get_name(plain, try_suffixes=(".weight", ".bias"))
+        mapped = known.get_name(plain.replace(".dt_bias", ".dt_proj.bias"), try_suffixes=(".weight", ".bias"))
+        if arch == "granitehybrid" and ".shared_mlp." in name:  # without experts
+            block = f"blk.{name.split('.')[2]}.ffn_"
+            mapped = block + ("down.weight" if "output" in name else f"gate.weight+{block}up.weight")
         if plain == "lm_head.weight":  # no published Gemma has one
             mapped = "output.weight"
         assert mapped, (arch, name)

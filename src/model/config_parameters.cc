@@ -88,6 +88,11 @@ constexpr Alias kAliases[] = {
     {"rope.scaling.alpha", "rope_scaling.alpha"},
     {"rope.scaling.alpha", "rope_parameters.alpha"},
     {"shortconv.l_cache", "conv_L_cache"},
+    {"ssm.conv_kernel", "mamba_d_conv"},
+    {"ssm.state_size", "mamba_d_state"},
+    {"ssm.group_count", "mamba_n_groups"},
+    {"ssm.time_step_rank", "mamba_n_heads"},
+    {"expert_shared_feed_forward_length", "shared_intermediate_size"},
     {"tie_word_embeddings", "tie_embedding"},
     {"tie_word_embeddings", "tie_word_embeddings"},
 };

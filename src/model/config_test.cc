@@ -348,6 +348,42 @@ TEST(ModelConfigTest, ReadsTheLayersOfLfm2) {
   ExpectFolderRefused(lfm2 + R"("full_attn_idxs":[1,4])", "full_attn_idxs");
 }
 
+TEST(ModelConfigTest, ReadsMamba2OfGranite4) {
+  const std::string granite = R"("model_type":"granitemoehybrid","num_local_experts":0,
+      "shared_intermediate_size":128,)";
+  const std::string kinds = R"("layer_types":["mamba","mamba","attention","mamba"],)";
+  const std::string heads = R"("mamba_n_heads":4,"mamba_d_state":16)";
+  const auto config = ReadFolder(granite + kinds + heads);
+  ASSERT_TRUE(config.ok()) << config.status();
+  EXPECT_EQ(config->recurrence, Recurrence::kMamba2);
+  EXPECT_EQ(config->attention_layers(), 1);
+  EXPECT_EQ(config->feed_forward, 128);
+  EXPECT_EQ(config->state_values, 32);
+  EXPECT_TRUE(config->conv_bias);
+  EXPECT_EQ(config->rope_mode, kernels::RopeMode::kNone);
+  const size_t convolution = 3 * (128 + 2 * 16), state = 4 * 16 * 32;
+  EXPECT_EQ(Decoder::StateBytes(*config), 3 * (convolution + state) * sizeof(float));
+  const auto dense = ReadFolder(granite + R"("position_embedding_type":"rope",
+      "layer_types":["attention","attention","attention","attention"])");
+  ASSERT_TRUE(dense.ok()) << dense.status();
+  EXPECT_EQ(Decoder::StateBytes(*dense), 0U);
+  EXPECT_EQ(dense->rope_mode, kernels::RopeMode::kHalf);
+
+  ExpectFolderRefused(granite + kinds + R"("mamba_n_heads":4,"mamba_d_state":12)",
+                      "keys are not a multiple of 16");
+  ExpectFolderRefused(granite + kinds + R"("mamba_n_heads":8,"mamba_d_state":16)",
+                      "values of a head are not a multiple of 32");
+  ExpectFolderRefused(granite + kinds + R"("mamba_n_heads":3,"mamba_d_state":16)",
+                      "3 heads do not share 128 values evenly");
+  ExpectFolderRefused(granite + kinds + heads + R"(,"mamba_n_groups":3)",
+                      "groups do not share heads evenly");
+  ExpectFolderRefused(granite + kinds + heads + R"(,"mamba_d_head":64)", "mamba_d_head 64");
+  ExpectFolderRefused(granite + kinds + heads + R"(,"mamba_d_conv":9)",
+                      "convolutions see 2 to 4 tokens");
+  ExpectFolderRefused(R"("model_type":"granitemoehybrid",)" + kinds + heads,
+                      "experts are not supported");
+}
+
 TEST(ModelConfigTest, ReadsTheLayersOfLfm2FromKvHeads) {
   const auto read = [](const std::vector<int32_t>& kv_heads) {
     gguf::testing::Bytes list;

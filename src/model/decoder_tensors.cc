@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <optional>
 #include <utility>
 
@@ -246,10 +247,23 @@ Status DecoderTensors::Replace(const std::string& name, const std::vector<Part>&
   return OkStatus();
 }
 
+// A GGUF has values of heads in rows of one, and the norm in rows of a group.
+void DecoderTensors::ShapeAsGguf(const ModelConfig& config) {
+  for (StoredTensor& tensor : tensors_) {
+    const auto in = InLayer(tensor.name);
+    if (!in || tensor.shape.dims != 1) continue;
+    const int64_t values = tensor.shape.columns();
+    if (in->second == "ssm_a" || in->second == "ssm_d") tensor.shape = {1, values};
+    if (in->second == "ssm_norm.weight" && values % config.state_groups == 0)
+      tensor.shape = {values / config.state_groups, config.state_groups};
+  }
+}
+
 Status DecoderTensors::Split(const ModelConfig& config) {
   tensors_.reserve(tensors_.size() * 3 +
                    static_cast<size_t>(config.layers) * 3 * static_cast<size_t>(config.experts));
   Index();  // names moved; from here on none does
+  if (form_ == Form::kTransformers && config.recurrence == Recurrence::kMamba2) ShapeAsGguf(config);
   for (int layer = 0; layer < config.layers; ++layer) {
     const std::string block = fmt::format("blk.{}.", layer);
     RETURN_IF_ERROR(
@@ -287,6 +301,10 @@ Result<std::vector<float>> DecoderTensors::ReadFloats(const StoredTensor& tensor
   if (form_ == Form::kTransformers && family_.norms_less_one &&
       tensor.name.find("norm.") != std::string::npos) {
     for (float& value : values) value += 1;
+  }
+  // A folder has the logarithm of the rate at which a state decays.
+  if (form_ == Form::kTransformers && tensor.name.ends_with(".ssm_a")) {
+    for (float& value : values) value = -std::exp(value);
   }
   return values;
 }

@@ -46,6 +46,7 @@ class DecoderTensors final : public TensorStore {
     std::string name;
     int64_t rows;
   };
+  void ShapeAsGguf(const ModelConfig& config);
   Status Replace(const std::string& name, const std::vector<Part>& parts);
   void Index();
   bool IsNeeded(const StoredTensor& tensor, int layers) const;

@@ -128,7 +128,9 @@ class Layout {
     for (const auto& [part, piece] : pieces) whole.pieces.push_back(piece);
     const StoredTensor& first = *whole.pieces[0].tensor;
     whole.floats = first.shape.rows() == 1 || name.ends_with("ffn_gate_inp.weight") ||
-                   name.ends_with("conv.weight") || name.ends_with("conv1d.weight");
+                   name.ends_with("conv.weight") || name.ends_with("conv1d.weight") ||
+                   name.ends_with(".ssm_a") || name.ends_with(".ssm_d") ||
+                   name.ends_with("ssm_norm.weight");
     whole.type = whole.floats ? tensor::DType::kF32 : first.dtype;
     whole.shape = first.shape;
     if (name.ends_with("_exps.weight")) {
@@ -201,7 +203,12 @@ class KeyWriter {
     if (config_.experts != 0) PutExperts();
     if (config_.output_bias) out_.Bool(Named("attention.bias"), true);
     for (const std::string_view key : family_.state_keys) RETURN_IF_ERROR(CopyInt(key));
+    if (config_.state_heads != 0)
+      PutInt("ssm.inner_size", config_.state_heads * config_.state_values);
     RETURN_IF_ERROR(PutFamilyKeys());
+    // Readers of the hybrids take it for whether they rotate.
+    if (family_.kv_heads_by_layer && config_.rope_mode != kernels::RopeMode::kNone)
+      out_.Bool(Named("rope.scaling.finetuned"), true);
     return PutRope();
   }
 

@@ -357,12 +357,32 @@ class WeightsLoader {
     const RecurrentShape shape = ShapeOfRecurrence(c);
     RecurrentWeights& recurrent = layer.recurrent;
     if (c.norm_before) RETURN_IF_ERROR(PlanVector(prefix + "attn_norm.weight", &layer.attn_norm));
+    if (c.recurrence == Recurrence::kMamba2) return PlanMamba2(prefix + "ssm_", recurrent);
     CHECK(c.recurrence == Recurrence::kShortConv);
     const std::string conv = prefix + "shortconv.";
     RETURN_IF_ERROR(
         PlanOne(conv + "in_proj", {c.width, shape.projected}, c.recurrent_bias, &recurrent.in));
     RETURN_IF_ERROR(PlanConvolution(conv + "conv", shape.conv_channels, &recurrent));
     return PlanOne(conv + "out_proj", {shape.inner, c.width}, c.recurrent_bias, &recurrent.out);
+  }
+
+  Status PlanMamba2(const std::string& ssm, RecurrentWeights& recurrent) {
+    const ModelConfig& c = weights_->config_;
+    const RecurrentShape shape = ShapeOfRecurrence(c);
+    RETURN_IF_ERROR(
+        PlanOne(ssm + "in", {c.width, shape.projected}, c.recurrent_bias, &recurrent.in));
+    RETURN_IF_ERROR(PlanConvolution(ssm + "conv1d", shape.conv_channels, &recurrent));
+    RETURN_IF_ERROR(PlanVector(ssm + "dt.bias", &recurrent.rate_bias, c.state_heads));
+    for (const auto& [name, target] :
+         {std::pair{"a", &recurrent.log_decay}, std::pair{"d", &recurrent.skip}}) {
+      ASSIGN_OR_RETURN(const StoredTensor* by_head, arena_.Expect(ssm + name, {1, c.state_heads}));
+      arena_.PlanVector({by_head}, target);
+    }
+    ASSIGN_OR_RETURN(
+        const StoredTensor* norm,
+        arena_.Expect(ssm + "norm.weight", {shape.inner / c.state_groups, c.state_groups}));
+    arena_.PlanVector({norm}, &recurrent.norm);
+    return PlanOne(ssm + "out", {shape.inner, c.width}, c.recurrent_bias, &recurrent.out);
   }
 
   // One matrix, and its bias if it has one.

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <fstream>
 #include <map>
 #include <sstream>
@@ -79,6 +80,8 @@ gguf::testing::Bytes GgufOf(const FamilyGolden& golden, tensor::DType type) {
     const std::string name = architecture + "." + std::string(key.key());
     if (key.value().is_string()) {
       writer.String(name, std::string_view(key.value().as_string()));
+    } else if (key.value().is_bool()) {
+      writer.Bool(name, key.value().as_bool());
     } else if (key.value().is_array()) {
       const json::array& list = key.value().as_array();
       const bool flags = list.at(0).is_bool();
@@ -99,11 +102,11 @@ gguf::testing::Bytes GgufOf(const FamilyGolden& golden, tensor::DType type) {
     }
     if (std::string_view(key.key()) == "attention.head_count")
       heads["q"] = key.value().to_number<size_t>();
-    if (std::string_view(key.key()) == "attention.head_count_kv" && key.value().is_number())
-      heads["k"] = key.value().to_number<size_t>();
+    if (std::string_view(key.key()) == "attention.head_count_kv")
+      heads["k"] = golden.entry.at("config").at("num_key_value_heads").to_number<size_t>();
   }
-  const bool interleaved =
-      architecture == "llama" || architecture == "granite" || architecture == "smollm3";
+  const bool interleaved = architecture == "llama" || architecture == "granite" ||
+                           architecture == "smollm3" || architecture == "granitehybrid";
   const json::value* scaling = golden.entry.at("config").as_object().if_contains("rope_scaling");
   for (const std::string kind : {"short", "long"}) {
     if (scaling == nullptr || !scaling->is_object()) continue;
@@ -128,7 +131,23 @@ gguf::testing::Bytes GgufOf(const FamilyGolden& golden, tensor::DType type) {
     if (IsGemma(golden) && name.find("norm") != std::string::npos) {
       for (float& value : tensor.values) value += 1;
     }
-    if (tensor.shape.size() == 3) {  // a convolution over each channel, in floats
+    if (const size_t second = name.find('+'); second != std::string::npos) {
+      // Two matrices that a folder has as one.
+      const size_t half = tensor.values.size() / 2;
+      const std::vector<float> rows(tensor.values.begin() + static_cast<ptrdiff_t>(half),
+                                    tensor.values.end());
+      tensor.values.resize(half);
+      writer.Tensor(name.substr(0, second), type, {tensor.shape[1], tensor.shape[0] / 2},
+                    tensor.values);
+      writer.Tensor(name.substr(second + 1), type, {tensor.shape[1], tensor.shape[0] / 2}, rows);
+    } else if (name.ends_with(".ssm_a") || name.ends_with(".ssm_d")) {
+      if (name.ends_with("a"))
+        for (float& value : tensor.values) value = -std::exp(value);
+      writer.Tensor(name, tensor::DType::kF32, {1, tensor.shape[0]}, tensor.values);
+    } else if (name.ends_with(".ssm_norm.weight")) {
+      const auto groups = golden.entry.at("keys").at("ssm.group_count").to_number<uint64_t>();
+      writer.Tensor(name, tensor::DType::kF32, {tensor.shape[0] / groups, groups}, tensor.values);
+    } else if (tensor.shape.size() == 3) {  // a convolution over each channel, in floats
       writer.Tensor(name, tensor::DType::kF32, {tensor.shape[2], tensor.shape[0]}, tensor.values);
     } else if (tensor.shape.size() == 1) {
       writer.Tensor(name, tensor::DType::kF32, {tensor.shape[0]}, tensor.values);

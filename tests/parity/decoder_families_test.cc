@@ -105,7 +105,7 @@ bool IsMixture(const FamilyGolden& golden) {
 class DecoderFamilies : public testing::TestWithParam<Isa> {};
 
 TEST_P(DecoderFamilies, FloatsGiveTheLogitsAndChoicesOfTransformersInBothForms) {
-  ASSERT_EQ(FamilyGoldens().size(), 29U);
+  ASSERT_EQ(FamilyGoldens().size(), 31U);
   for (const FamilyGolden& golden : FamilyGoldens()) {
     for (const bool folder : {false, true}) {
       SCOPED_TRACE(golden.family + (folder ? " as a folder" : " as GGUF"));
@@ -317,7 +317,34 @@ TEST_P(DecoderFamilies, AForkAndARestartOfAStateGiveTheSameBits) {
     EXPECT_EQ(std::memcmp(whole.data(), forked.data(), whole.size() * sizeof(float)), 0);
     EXPECT_EQ(std::memcmp(whole.data(), again.data(), whole.size() * sizeof(float)), 0);
   }
-  EXPECT_GE(stateful, 2);
+  EXPECT_GE(stateful, 4);
+}
+
+TEST(DecoderFamiliesTest, StatesOfAnotherWidthThanTheTensorsAreRefused) {
+  struct Case {
+    std::string_view family, key;
+    int value;
+    std::string_view tensor;
+  };
+  int refused = 0;
+  for (const Case& each : {Case{"lfm2", "conv_L_cache", 4, "conv.conv.weight"},
+                           Case{"granite hybrid", "mamba_d_state", 32, "mamba.in_proj.weight"},
+                           Case{"granite hybrid", "mamba_n_heads", 2, "mamba.in_proj.weight"},
+                           Case{"granite hybrid", "mamba_d_conv", 3, "mamba.conv1d.weight"}}) {
+    for (FamilyGolden golden : FamilyGoldens()) {
+      if (golden.family != each.family) continue;
+      boost::json::object& config = golden.entry.at("config").as_object();
+      config[each.key] = each.value;
+      config["mamba_d_head"] = "auto";
+      const auto weights = LoadFolder(golden, WeightMode::kF32);
+      ASSERT_FALSE(weights.ok()) << each.key;
+      EXPECT_EQ(weights.status().reason(), "st_shape") << weights.status();
+      EXPECT_NE(weights.status().message().find(each.tensor), std::string::npos)
+          << weights.status();
+      ++refused;
+    }
+  }
+  EXPECT_EQ(refused, 4);
 }
 
 TEST(DecoderFamiliesTest, ARunnerWithoutSlotsRefusesAModelWithStates) {
