@@ -49,7 +49,6 @@ enum class HeadNorm : uint8_t {
 enum class Recurrence : uint8_t {
   kNone,
   kShortConv,  // a gated convolution (LFM2)
-  kDeltaNet,   // the gated delta rule (Qwen3-Next)
   kMamba2,     // the selective state space (Granite 4)
 };
 
@@ -122,7 +121,6 @@ struct ModelConfig {
   int state_groups = 0;         // heads of queries and keys; divides state_heads
   int state_keys = 0;           // width of a head of queries and keys
   int state_values = 0;         // width of a value head
-  bool tiled_heads = false;     // head h reads group h % groups; else each group has a run of heads
   std::string_view output_norm = "output_norm";  // tensor of the last norm
 
   bool is_recurrent(int layer) const {

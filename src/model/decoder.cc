@@ -201,8 +201,6 @@ Status Decoder::Allocate() {
     }
     if (config.recurrence != Recurrence::kNone) {
       ones_ = carver.Take<float>(static_cast<size_t>(recurrent_.conv_channels));
-      key_scale_ = carver.Take<float>(static_cast<size_t>(config.state_keys));
-      query_scale_ = carver.Take<float>(static_cast<size_t>(config.state_keys));
     }
     if (!weights_->fused()) {
       normed_ = carver.Take<float>(max_rows * static_cast<size_t>(config.width));
@@ -215,11 +213,7 @@ Status Decoder::Allocate() {
   };
   ASSIGN_OR_RETURN(memory_, kernels::AlignedBuffer::Allocate(carve(nullptr)));
   carve(memory_.data());
-  if (config.recurrence == Recurrence::kNone) return OkStatus();
-  std::fill_n(ones_, recurrent_.conv_channels, 1.0f);
-  const auto keys = static_cast<float>(config.state_keys);
-  std::fill_n(key_scale_, config.state_keys, 1 / std::sqrt(keys));
-  std::fill_n(query_scale_, config.state_keys, 1 / keys);
+  if (ones_ != nullptr) std::fill_n(ones_, recurrent_.conv_channels, 1.0f);
   return OkStatus();
 }
 

@@ -251,10 +251,8 @@ class Decoder {
   // a phase still reads it.
   int32_t* expert_begin_ = nullptr;
   float* expert_out_ = nullptr;  // [R * U][width]
-  // Constants of recurrent layers, null for other models.
-  float* ones_ = nullptr;         // [conv_channels]
-  float* key_scale_ = nullptr;    // [state_keys] 1 / sqrt(state_keys)
-  float* query_scale_ = nullptr;  // [state_keys] 1 / state_keys
+  // Of recurrent layers, null for other models.
+  float* ones_ = nullptr;  // [conv_channels]
   // Unfused only.
   float* normed_ = nullptr;  // [R][width]
   float* gate_ = nullptr;    // [R][feed_forward, padded]

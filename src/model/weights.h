@@ -73,7 +73,7 @@ struct RecurrentWeights {
   const float* rate_bias = nullptr;  // [state_heads], the three
   const float* log_decay = nullptr;  // the logarithm of the decay by a rate of 1: below 0
   const float* skip = nullptr;
-  const float* norm = nullptr;  // DeltaNet: [state_values]; Mamba2: [inner]
+  const float* norm = nullptr;  // [inner]
 };
 
 // Norms are null where the family has none.
