@@ -235,7 +235,9 @@ constexpr const char* kMemorySchema = "tutti.inspect.memory.v1";
 
 struct MemoryFacts {
   size_t weights = 0;   // packed
-  size_t kv_pool = 0;   // --kv-cache-bytes, in whole blocks
+  size_t kv_pool = 0;   // --kv-cache-bytes less the states, in whole blocks
+  int state_slots = 0;  // of recurrent states, within --kv-cache-bytes
+  size_t state = 0;     // of one of them
   size_t kv_token = 0;  // of one token in all layers
   std::string_view kv_dtype;
   int context = 0, max_num_seqs = 0;       // of one sequence; sequences that run together
@@ -244,11 +246,12 @@ struct MemoryFacts {
   size_t together() const {
     return kv_token * static_cast<size_t>(context) * static_cast<size_t>(max_num_seqs);
   }
+  size_t states() const { return static_cast<size_t>(state_slots) * state; }
   size_t draft() const { return draft_weights + draft_kv; }
   // Row N09: with the program itself, scratch, and the packing of the largest tensors.
   size_t peak() const {
     const size_t held = weights + draft_weights;
-    return held + held / 5 + kv_pool + draft_kv + (size_t{64} << 20);
+    return held + held / 5 + kv_pool + states() + draft_kv + (size_t{64} << 20);
   }
 };
 
@@ -267,7 +270,10 @@ Result<MemoryFacts> Measure(const app::ModelRef& ref, const app::Settings& setti
       model::Decoder::KvBlockBytes(weights->config(), weights->mode(), *table, dtype);
   MemoryFacts facts;
   facts.weights = weights->bytes();
-  facts.kv_pool = static_cast<size_t>(settings.Int("kv-cache-bytes")) / block * block;
+  facts.state = model::Decoder::StateBytes(weights->config());
+  ASSIGN_OR_RETURN(facts.state_slots, app::StateSlots(settings, facts.state, block));
+  facts.kv_pool =
+      (static_cast<size_t>(settings.Int("kv-cache-bytes")) - facts.states()) / block * block;
   facts.kv_token = block / kBlockTokens;
   facts.kv_dtype = model::KvFormatName(model::KvFormatOf(dtype, weights->mode(), *table));
   facts.max_num_seqs = static_cast<int>(settings.Int("max-num-seqs"));
@@ -404,6 +410,8 @@ int InspectMemory(const app::ModelRef& ref, const app::Settings& settings, bool 
                                                 {"context", facts->context},
                                                 {"max_num_seqs", facts->max_num_seqs},
                                                 {"lanes", facts->max_num_seqs},  // older name
+                                                {"state_slots", facts->state_slots},
+                                                {"state_bytes", facts->state},
                                                 {"draft_bytes", facts->draft()},
                                                 {"peak_bytes", facts->peak()}})
                             .c_str());
@@ -418,6 +426,10 @@ int InspectMemory(const app::ModelRef& ref, const app::Settings& settings, bool 
   std::printf("          %9.1f MiB of it, were all %d sequences at the context of %d tokens%s\n",
               InMiB(facts->together()), facts->max_num_seqs, facts->context,
               facts->together() > facts->kv_pool ? ": more than it holds" : "");
+  if (facts->state_slots > 0) {
+    std::printf("states    %9.1f MiB, %d of %zu bytes: of sequences, and checkpoints\n",
+                InMiB(facts->states()), facts->state_slots, facts->state);
+  }
   if (facts->draft() > 0)
     std::printf("draft     %9.1f MiB, weights and KV cache (--draft)\n", InMiB(facts->draft()));
   std::printf("at most   %9.1f MiB while it loads and serves: 1.2 x weights + cache + 64 MiB\n",

@@ -319,8 +319,12 @@ Status DecoderPlan::SizeMemory() {
   const Settings& settings = *context.settings;
   kv_dtype = KvDtypeFromSettings(settings);
   const size_t block_bytes = model::Decoder::KvBlockBytes(config, mode, *table, kv_dtype);
-  kv_blocks = settings.Int("kv-cache-bytes") / static_cast<int64_t>(block_bytes);
   runner::CpuRunnerOptions& run = runner_options;
+  const size_t state_bytes = model::Decoder::StateBytes(config);
+  ASSIGN_OR_RETURN(run.state_slots, StateSlots(settings, state_bytes, block_bytes));
+  const int64_t kv_bytes =
+      settings.Int("kv-cache-bytes") - run.state_slots * static_cast<int64_t>(state_bytes);
+  kv_blocks = kv_bytes / static_cast<int64_t>(block_bytes);
   ASSIGN_OR_RETURN(run.context,
                    ChooseContext(settings, config, kv_blocks * kBlockTokens, block_bytes, notice));
   RETURN_IF_ERROR(CheckKvFits(settings));
@@ -328,7 +332,7 @@ Status DecoderPlan::SizeMemory() {
   engine_options = EngineOptionsFrom(settings);
   const engine::SchedulerOptions& scheduler = engine_options.scheduler;
   run.kernels = table;
-  run.kv_bytes = static_cast<size_t>(settings.Int("kv-cache-bytes"));
+  run.kv_bytes = static_cast<size_t>(kv_bytes);
   run.kv_dtype = kv_dtype;
   run.max_step_tokens =
       std::max(scheduler.prefill_chunk_alone, scheduler.prefill_chunk) + scheduler.max_num_seqs;
@@ -340,6 +344,9 @@ Status DecoderPlan::PlanDraft() {
   const Settings& settings = *context.settings;
   ASSIGN_OR_RETURN(const Speculate how, SpeculateFromSettings(settings));
   engine_options.scheduler.speculate = how != Speculate::kOff;
+  if (how == Speculate::kDraft && runner_options.state_slots > 0) {
+    return BadValue("draft", "a model with recurrent states takes no draft; leave --draft out");
+  }
   if (how == Speculate::kDraft) {
     ASSIGN_OR_RETURN(
         draft, DraftPlan::Open(settings, {.tokenizer = served_model->tokenizer.get(),

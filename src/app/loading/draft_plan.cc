@@ -75,6 +75,9 @@ Result<DraftPlan> DraftPlan::Open(const Settings& settings, const DraftHost& hos
     return named(NotTheSame(fmt::format("the model's embedding has {} rows, the draft's {}",
                                         host.rows, config.vocab_size)));
   }
+  if (model::Decoder::StateBytes(config) > 0) {
+    return named(BadValue("draft", "a draft model has no recurrent states; choose another one"));
+  }
   plan.mode_ = WeightModeOf(DTypeOf(settings, plan.ref_, plan.checkpoint_));
   const auto planned =
       model::Weights::Plan(plan.checkpoint_, LoadOptionsFor(plan.mode_, *host.kernels));

@@ -9,6 +9,25 @@
 
 namespace tutti::app {
 
+Result<int> StateSlots(const Settings& settings, size_t state_bytes, size_t block_bytes) {
+  if (state_bytes == 0) return 0;
+  const auto state = static_cast<int64_t>(state_bytes), block = static_cast<int64_t>(block_bytes);
+  const int64_t budget = settings.Int("kv-cache-bytes");
+  // Each running sequence has one, and one more is written while another is copied.
+  const int64_t running = settings.Int("max-num-seqs") + 1;
+  // A quarter of the memory for checkpoints; more of them than blocks could not be found.
+  const int64_t wanted = std::min(budget / 4 / state, budget / block);
+  const int64_t slots = std::max(running, wanted);
+  if (budget - slots * state < block) {
+    return BadValue(
+        "kv-cache-bytes",
+        fmt::format("states of {} sequences need {} bytes; raise --kv-cache-bytes {} or "
+                    "lower --max-num-seqs",
+                    running, running * state, budget));
+  }
+  return static_cast<int>(slots);
+}
+
 Result<int> ChooseContext(const Settings& settings, const model::ModelConfig& config,
                           int64_t pool_tokens, size_t block_bytes, std::string& notice) {
   const auto asked = settings.OptionalInt("context");

@@ -54,6 +54,11 @@ Result<std::unique_ptr<ModelPlan>> PlanEncoder(const ModelRef& ref, const LoadCo
 
 // --- kv_memory.cc: size of a decoder's KV cache and the context that fits into it ---
 
+// Slots of recurrent states in --kv-cache-bytes: those of running sequences, and checkpoints in a
+// quarter of it. 0 without `state_bytes`, the bytes of one. Errors: invalid_value if they leave no
+// block of `block_bytes`.
+Result<int> StateSlots(const Settings& settings, size_t state_bytes, size_t block_bytes);
+
 // Context of a sequence in tokens, and a notice for the operator: the requested context, else the
 // model's default up to kDefaultContextCap. `pool_tokens`: capacity of the cache, in blocks of
 // `block_bytes`. A default that exceeds the cache is lowered with a notice. Errors: invalid_value
