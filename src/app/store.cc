@@ -130,7 +130,7 @@ Result<std::unique_ptr<store::Store>> OpenStore(const std::string& folder) {
                       "and dialogs");
   }
   if (opened.ok() || why.reason() != "store_locked") return opened;
-  return Status(why.code(), why.reason(), why.message() + "; choose another --store");
+  return Status(why.code(), why.reason(), why.message() + "; choose another folder with --store");
 }
 
 StoreWatch::StoreWatch(const api::HealthProbe& inner, const store::Store& store,

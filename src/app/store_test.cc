@@ -66,7 +66,7 @@ TEST(StoreFolderTest, WhoFindsItsStoreInUseIsToldWhatToDo) {
   ASSERT_TRUE(first.ok()) << first.status();
   const Status why = OpenStore(folder.path()).status();
   EXPECT_EQ(why.reason(), "store_locked");
-  EXPECT_TRUE(why.message().ends_with("; choose another --store")) << why;
+  EXPECT_TRUE(why.message().ends_with("; choose another folder with --store")) << why;
 }
 
 TEST(StoreFolderTest, TheOptionsFolderIsMadeForThisUserAlone) {

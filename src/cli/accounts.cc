@@ -131,6 +131,22 @@ class KeysCommand final : public VerbsCommand {
     for (const protocol::Json& id : ids->get_array()) {
       if (id.is_string()) std::printf("revoked %s\n", id.get_string().c_str());
     }
+    return WarnWithoutKeys();
+  }
+
+  // A server does not open again with its last key, or a revocation would let everybody in.
+  Status WarnWithoutKeys() {
+    ASSIGN_OR_RETURN(const protocol::JsonDocument answer,
+                     requests_.at("revoke").Ask(R"({"op":"keys.list"})"));
+    const protocol::Json* const keys = answer.root().get_object().if_contains("keys");
+    if (keys == nullptr || !keys->is_array()) return OkStatus();
+    for (const protocol::Json& key : keys->get_array()) {
+      if (key.is_object() && protocol::MemberText(key.get_object(), "state") == "active")
+        return OkStatus();
+    }
+    std::fprintf(stderr,
+                 "No active key is left. Requests without a key or a user are still refused; "
+                 "`tutti keys create NAME` makes another.\n");
     return OkStatus();
   }
 
@@ -168,7 +184,8 @@ class KeysCommand final : public VerbsCommand {
     std::printf("%s\n", protocol::MemberText(object, "secret").c_str());
     std::fprintf(stderr,
                  "Key %s (%s) of tenant %s: routes %s; models %s; limits %s; expires %s.\n"
-                 "It is shown this once. Clients send it as \"Authorization: Bearer <key>\".\n",
+                 "It is shown this once. Clients send it as \"Authorization: Bearer <key>\".\n"
+                 "Requests without a key or a user are refused from now on.\n",
                  protocol::MemberText(record, "name").c_str(),
                  protocol::MemberText(record, "id").c_str(),
                  protocol::MemberText(record, "tenant").c_str(), RoutesText(record).c_str(),

@@ -80,6 +80,8 @@ class ChatCommand final : public Command {
         ->excludes(&mqtt);
     app_->add_option("--system", system_, "system message");
     sampling_.AddTo(*app_);
+    app_->get_option("--temperature")
+        ->description("0 = always the most probable token [the model's, else 0.7; a server's own]");
     options_.AddTo(*app_, app::OptionGroup::kModel);
     options_.ExcludeBeside(*url);  // they are the server's own
     options_.ExcludeBeside(mqtt);

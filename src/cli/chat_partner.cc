@@ -262,6 +262,9 @@ class MqttPartner final : public ChatPartner {
 
   // Servers and brokers give the same error for a missing project and for another user's.
   Status NotBegun(const Status& why) const {
+    if (why.reason() == "invalid_api_key" && !options_.password.has_value())
+      return Status(why.code(), why.reason(),
+                    why.message() + "; give --user, and --password-file or --ask-password");
     if (options_.project.empty() || why.reason() != "insufficient_scope") return why;
     return Status(why.code(), why.reason(),
                   "user " + options_.user + " may not use project " + options_.project +

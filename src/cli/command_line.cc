@@ -36,7 +36,7 @@ constexpr char kIntroduction[] =
     "model, or NAME=any of these to choose the name clients use; an encoder's may end in its\n"
     "arithmetic (all-minilm-l6-v2:f32).\n"
     "Options may also stand in a TOML file (--config) or in the environment (--max-num-seqs 8 is "
-    "TUTTI_LANES=8);\n"
+    "TUTTI_MAX_NUM_SEQS=8);\n"
     "flag > environment > file > default.";
 
 // Help without lists of the options that exclude each other: a refusal names them, and --url

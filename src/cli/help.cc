@@ -125,9 +125,11 @@ class HelpCommand final : public Command {
           for (const OptionTopic& topic : OptionTopics()) known.emplace_back(topic.name);
         }
         const std::string meant = app::Suggestion(name.substr(0, 64), known);
-        std::fprintf(stderr, "tutti: no command or topic \"%s\"%s\n",
+        std::fprintf(stderr, "tutti: no command or topic \"%s\"; %s\n",
                      LogEscape(name.substr(0, 64)).c_str(),
-                     meant.empty() ? "" : ("; did you mean " + meant + "?").c_str());
+                     meant.empty()
+                         ? ("topics: " + TopicNames() + "; commands: tutti --help").c_str()
+                         : ("did you mean " + meant + "?").c_str());
         return kExitUsage;
       }
       command = found;

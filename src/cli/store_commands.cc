@@ -52,7 +52,8 @@ Status CheckThere(const std::string& folder) {
   std::error_code error;
   if (std::filesystem::exists(store::FileIn(folder), error)) return OkStatus();
   if (error) return Unavailable("store_failed", "the store in " + folder + ": " + error.message());
-  return NotFound("not_found", "there is no store in " + folder + ": name it with --store");
+  return NotFound("not_found",
+                  "there is no store in " + folder + "; give the --store of the server");
 }
 
 void WriteList(std::string_view name, const std::vector<std::string>& texts,

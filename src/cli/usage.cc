@@ -81,6 +81,8 @@ class UsageCommand final : public Command {
       if (named) rows.back().insert(rows.back().begin() + 1, protocol::MemberText(sum, "name"));
     }
     std::fputs(TextTable(rows).c_str(), stdout);
+    if (rows.size() == 1)
+      std::fputs("nothing recorded; requests without a key or a user have no rows\n", stderr);
     return OkStatus();
   }
 

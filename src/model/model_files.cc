@@ -51,7 +51,7 @@ std::string Instead(const std::string& path) {
     if (hub || name.ends_with(".gguf")) found.push_back(hub ? "snapshots/" + name : name);
   }
   if (found.empty())
-    return ": it belongs in the model's folder, with tokenizer.json and the safetensors files";
+    return "; a model's folder has it with tokenizer.json and the safetensors files";
   std::sort(found.begin(), found.end());
   return (found.size() == 1 ? ": give " : fmt::format(": give one of the {} like ", found.size())) +
          Quote(found.front(), 128) + " in it";

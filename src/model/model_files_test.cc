@@ -120,9 +120,9 @@ TEST_F(ModelFilesTest, AFolderWithoutAModelIsAnsweredWithWhatToGiveInstead) {
     return std::string(fault.message());
   };
   const std::string none = "the folder has no config.json: ";
-  EXPECT_EQ(
-      answer("other", {"notes.txt"}),
-      none + "it belongs in the model's folder, with tokenizer.json and the safetensors files");
+  EXPECT_EQ(answer("other", {"notes.txt"}),
+            "the folder has no config.json; a model's folder has it with tokenizer.json and the "
+            "safetensors files");
   EXPECT_EQ(answer("adapter", {"adapter_config.json", "adapter_model.safetensors"}),
             none + "it holds an adapter, which must be merged into its model first");
   EXPECT_EQ(answer("file", {"m-q4.gguf", "README.md"}), none + "give \"m-q4.gguf\" in it");

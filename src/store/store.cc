@@ -30,7 +30,7 @@ Status MakeFolder(const std::string& folder) {
     error.assign(errno, std::generic_category());
   if (!error && !std::filesystem::is_directory(path, error) && !error)
     error.assign(ENOTDIR, std::generic_category());
-  return error ? Failed("the store's folder " + folder, error.value()) : OkStatus();
+  return error ? Failed("cannot make the store's folder " + folder, error.value()) : OkStatus();
 }
 
 std::string Holder(int fd) {

@@ -58,7 +58,8 @@ std::string NoSuchModel(const std::string& path) {
   if (path.find('/') != std::string::npos || path.ends_with(".gguf")) {
     const bool name = std::count(path.begin(), path.end(), '/') == 1 && !path.starts_with('.') &&
                       !path.starts_with('/') && !path.ends_with('/') && !path.ends_with(".gguf");
-    return message + (name ? "; of a model of a hub give the folder that it was fetched to" : "");
+    return message + (name ? "; of a model of a hub give the folder that it was fetched to"
+                           : "; give a .gguf file or a model's folder");
   }
   const std::string meant =
       Suggestion(AsciiLower(std::string_view(path).substr(0, 256)), KnownModelNames());

@@ -66,7 +66,8 @@ TEST_F(ModelRegistryTest, AnAddressOrAHubsNameIsAnsweredWithWhereModelsLie) {
   EXPECT_THAT(Refusal("https://example.org/m.gguf"), HasSubstr("models are not fetched"));
   EXPECT_THAT(Refusal("Org/Small-135M"), HasSubstr("give the folder that it was fetched to"));
   for (const char* const path : {"models/m.gguf", "./Small-135M", "/Small-135M", "a/b/c", "a/"})
-    EXPECT_THAT(Refusal(path), ::testing::EndsWith(std::string("no file ") + path));
+    EXPECT_THAT(Refusal(path), ::testing::EndsWith(std::string("no file ") + path +
+                                                   "; give a .gguf file or a model's folder"));
 }
 
 TEST_F(ModelRegistryTest, AFileOfSafetensorsItselfIsAnsweredWithItsFolder) {

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/ascii.h"
+#include "base/quote.h"
 #include "base/url.h"
 
 namespace tutti::access {
@@ -87,8 +88,8 @@ Status WebRule::CheckHost(const WebFields& fields) const {
   const bool listed = std::find(hosts_.begin(), hosts_.end(), *name) != hosts_.end();
   const bool allowed = loopback_ ? IsLocalName(*name) : hosts_.empty() || IsAddressInDigits(*name);
   if (listed || allowed) return OkStatus();
-  return Forbidden(
-      "this server is not known by the name that the Host field gives; see --allowed-hosts");
+  return Forbidden("this server is not known by the name " + Quote(*name, 64) +
+                   " of the Host field; see --allowed-hosts");
 }
 
 Status WebRule::CheckOrigin(const WebFields& fields, std::string* echo) const {

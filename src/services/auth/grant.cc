@@ -35,7 +35,9 @@ Result<RouteClasses> ReadRoutes(const Json& value) {
     const std::optional<RouteClass> route =
         each.is_string() ? FindRouteClass(std::string_view(each.get_string())) : std::nullopt;
     if (!route.has_value() || *route == RouteClass::kPublic)
-      return BadValue("routes", "a route class is one of " + RouteNames());
+      return BadValue("routes",
+                      (each.is_string() ? Quote(each.get_string()) : "an entry of routes") +
+                          " is no route class; routes may be " + RouteNames());
     routes.Add(*route);
   }
   return routes;

@@ -26,7 +26,7 @@ Status Authorize(const Principal& who, RouteClass route, std::string_view model)
   if (!who.grant.scopes.routes.Has(route))
     return {StatusCode::kPermissionDenied, "insufficient_scope",
             "this needs the scope " + std::string(RouteClassName(route)) +
-                ", which the caller was not given"};
+                ", which the caller was not given (`tutti keys create --routes`)"};
   if (!model.empty() && !HasModel(who.grant.scopes, model))
     return {StatusCode::kPermissionDenied, "insufficient_scope",
             "the caller was not given the model " + Quote(model)};

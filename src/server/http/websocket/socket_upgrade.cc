@@ -62,8 +62,7 @@ Status CheckUpgrade(const HttpRequest& request) {
   }
   if (!WantsSocket(request))
     return unimplemented(
-        "ask for a WebSocket (Connection: Upgrade, Upgrade: websocket), or with POST where that is "
-        "answered");
+        "GET opens a WebSocket here: send Connection: Upgrade and Upgrade: websocket");
   const std::string* version = request.Find("sec-websocket-version");
   if (version == nullptr || *version != "13" || request.Count("sec-websocket-version") > 1)
     return unimplemented("of WebSocket version 13 is spoken");
