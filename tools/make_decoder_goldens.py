@@ -105,6 +105,24 @@ def families(transformers):
         ("glm4", "glm4", t.Glm4ForCausalLM(t.Glm4Config(**shape, head_dim=32))),
         ("hunyuan", "hunyuan-dense", t.HunYuanDenseV1ForCausalLM(t.HunYuanDenseV1Config(
             **shape, head_dim=32, rope_scaling=dict(rope_type="dynamic", type="dynamic", alpha=50.0, factor=1.0)))),
+        ("qwen2moe", "qwen2moe", t.Qwen2MoeForCausalLM(t.Qwen2MoeConfig(
+            **shape, num_experts=6, num_experts_per_tok=2, moe_intermediate_size=32, shared_expert_intermediate_size=64))),
+        ("qwen2moe with layers without experts", "qwen2moe", t.Qwen2MoeForCausalLM(t.Qwen2MoeConfig(
+            **five, num_experts=5, num_experts_per_tok=3, moe_intermediate_size=64, shared_expert_intermediate_size=32,
+            decoder_sparse_step=2))),
+        ("qwen3moe with layers without experts", "qwen3moe", t.Qwen3MoeForCausalLM(t.Qwen3MoeConfig(
+            **five, head_dim=32, num_experts=5, num_experts_per_tok=2, moe_intermediate_size=64, norm_topk_prob=True,
+            mlp_only_layers=[0, 3]))),
+        ("glm4moe", "glm4moe", t.Glm4MoeForCausalLM(t.Glm4MoeConfig(
+            **shape, head_dim=32, n_routed_experts=6, num_experts_per_tok=3, moe_intermediate_size=32, n_shared_experts=1,
+            first_k_dense_replace=1, routed_scaling_factor=1.5))),
+        ("glm4moe with norms of heads", "glm4moe", t.Glm4MoeForCausalLM(t.Glm4MoeConfig(
+            **five, n_routed_experts=5, num_experts_per_tok=2, moe_intermediate_size=64, n_shared_experts=2,
+            first_k_dense_replace=2, use_qk_norm=True, attention_bias=True, norm_topk_prob=False))),
+        ("olmoe", "olmoe", t.OlmoeForCausalLM(t.OlmoeConfig(**shape, num_experts=6, num_experts_per_tok=3))),
+        ("ernie4_5_moe", "ernie4_5-moe", t.Ernie4_5_MoeForCausalLM(t.Ernie4_5_MoeConfig(
+            **five, moe_num_experts=6, moe_k=2, moe_intermediate_size=32, moe_num_shared_experts=2,
+            moe_layer_start_index=1, moe_layer_interval=2, tie_word_embeddings=False))),
         # From the 17th token on, so in all that is stored, by the factors for long texts.
         ("phi3 with a long text", "phi3", t.Phi3ForCausalLM(t.Phi3Config(
             **shape, sliding_window=None, original_max_position_embeddings=16,
@@ -172,11 +190,21 @@ def gguf_keys(arch, c):
     if arch == "gemma2":
         keys["attn_logit_softcapping"] = c["attn_logit_softcapping"]
         keys["final_logit_softcapping"] = c["final_logit_softcapping"]
-    experts = c.get("num_local_experts") or c.get("num_experts")
+    experts = c.get("num_local_experts") or c.get("num_experts") or c.get("n_routed_experts") or c.get("moe_num_experts")
     if experts:
-        keys.update({"expert_count": experts, "expert_used_count": c["num_experts_per_tok"]})
-    if arch == "qwen3moe":
+        keys.update({"expert_count": experts, "expert_used_count": c.get("num_experts_per_tok") or c.get("moe_k")})
+    if arch in ("qwen2moe", "qwen3moe", "glm4moe", "ernie4_5-moe"):
         keys["expert_feed_forward_length"] = c["moe_intermediate_size"]
+    if arch == "qwen2moe":
+        keys["expert_shared_feed_forward_length"] = c["shared_expert_intermediate_size"]
+    if arch == "ernie4_5-moe":
+        keys.update({"expert_shared_count": c["moe_num_shared_experts"], "interleave_moe_layer_step": c["moe_layer_interval"],
+                     "leading_dense_block_count": c["moe_layer_start_index"]})
+    if arch == "glm4moe":
+        keys.update({"rope.dimension_count": int(head_dim * c["partial_rotary_factor"]), "expert_gating_func": 2,
+                     "expert_shared_count": c["n_shared_experts"], "expert_weights_norm": c["norm_topk_prob"],
+                     "expert_weights_scale": c["routed_scaling_factor"],
+                     "leading_dense_block_count": c["first_k_dense_replace"]})
     scaling = c.get("rope_scaling")
     if scaling and "long_factor" in scaling:
         stretch, original = c["max_position_embeddings"], c["original_max_position_embeddings"]
@@ -199,16 +227,20 @@ def gguf_names(arch, names, layers):
 
     import gguf
     known = gguf.get_tensor_name_map({v: k for k, v in gguf.MODEL_ARCH_NAMES.items()}[arch], layers)
+    dense = gguf.get_tensor_name_map(gguf.MODEL_ARCH.LLAMA, layers)
     found = {}
     for name in names:
         expert = re.search(r"\.experts\.(\d+)\.", name)
         plain = name.replace(expert.group(0), ".experts.") if expert else name
+        plain = plain.replace("e_score_correction_bias", "e_score_correction.bias")
         mapped = known.get_name(plain.replace(".dt_bias", ".dt_proj.bias"), try_suffixes=(".weight", ".bias"))
         if arch == "granitehybrid" and ".shared_mlp." in name:  # without experts
             block = f"blk.{name.split('.')[2]}.ffn_"
             mapped = block + ("down.weight" if "output" in name else f"gate.weight+{block}up.weight")
         if plain == "lm_head.weight":  # no published Gemma has one
             mapped = "output.weight"
+        # Converters know no layers without experts in these mixtures: their names are llama's.
+        mapped = mapped or dense.get_name(plain, try_suffixes=(".weight",))
         assert mapped, (arch, name)
         found[name] = mapped + (f"#{expert.group(1)}" if expert else "")
     return found

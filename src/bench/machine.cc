@@ -101,6 +101,8 @@ ModelCost ModelCost::Of(const model::Weights& weights, const kernels::KernelTabl
       add(expert.gate_up, share, false);
       add(expert.down, share, false);
     }
+    add(layer.shared_expert.gate_up, 1, false);
+    add(layer.shared_expert.down, 1, false);
   }
   add(weights.head(), 1, true);
   cost.kv_bytes_per_token =

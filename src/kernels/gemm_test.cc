@@ -9,6 +9,7 @@
 #include <memory>
 
 #include "amount.h"
+#include "kernels/quantized_rows.h"
 #include "kernels/spmd.h"
 #include "kernels/testing/gemm_test_support.h"
 #include "tensor/dequantize.h"
@@ -163,6 +164,34 @@ TEST(Quantize, IsTheSameForEveryInstructionSetSplitAndGather) {
       }
       ASSERT_EQ(std::memcmp(got.memory.data(), want.memory.data(), got.memory.size()), 0)
           << kernels->name << " variant " << variant;
+    }
+  }
+}
+
+TEST(Quantize, ACopiedRowIsTheRowQuantisedInItsPlace) {
+  const int32_t cols = 96;
+  for (const ScalePer scale : {ScalePer::kBlock, ScalePer::kRow, ScalePer::kNone}) {
+    for (const int32_t tile_rows : {kMaxTile, kUnitTile}) {
+      for (const int32_t rows : {1, 7, 8, 9, 29, 45}) {
+        const std::vector<float> x = RandomFloats(static_cast<size_t>(rows * cols), 35, 5.0f);
+        QuantizedBuffer want(rows, cols, scale, tile_rows);
+        QuantizeAll(ScalarGemmKernels(), x.data(), want);
+        // From rows by themselves, and from tiles of another size.
+        QuantizedBuffer from_one(rows, cols, scale, tile_rows);
+        QuantizedBuffer from_tiles(rows, cols, scale, tile_rows);
+        QuantizedBuffer other(rows, cols, scale, kMaxTile + kUnitTile - tile_rows);
+        QuantizeAll(ScalarGemmKernels(), x.data(), other);
+        for (int32_t row = 0; row < rows; ++row) {
+          QuantizedBuffer one(1, cols, scale);
+          QuantizeAll(ScalarGemmKernels(), x.data() + row * cols, one);
+          CopyQuantizedRow(one.rows, 0, from_one.rows, row);
+          CopyQuantizedRow(other.rows, row, from_tiles.rows, row);
+        }
+        for (const QuantizedBuffer* got : {&from_one, &from_tiles}) {
+          EXPECT_EQ(std::memcmp(got->memory.data(), want.memory.data(), want.memory.size()), 0)
+              << rows << " rows in tiles of " << tile_rows << ", scale " << static_cast<int>(scale);
+        }
+      }
     }
   }
 }

@@ -332,9 +332,11 @@ Result<ModelConfig> ReadModelConfig(const Family& family, Form form, const Hyper
   RETURN_IF_ERROR(RefuseWindow(family, keys, config));
   RETURN_IF_ERROR(ReadRope(family, form, keys, store, config));
   RETURN_IF_ERROR(family.describe({form, keys, store}, config));
-  if (config.feed_forward % 32 != 0) {
-    return RefuseParameter("experts of {} are not a multiple of 32, as the kernels need",
-                           config.feed_forward);
+  if (config.experts != 0 && config.expert_feed_forward == 0)
+    config.expert_feed_forward = config.feed_forward;
+  for (const int wide : {config.expert_feed_forward, config.shared_feed_forward}) {
+    if (wide % 32 == 0) continue;
+    return RefuseParameter("experts of {} are not a multiple of 32, as the kernels need", wide);
   }
   if (const char* fault = kernels::AttentionShapeFault(config.attention_shape());
       fault != nullptr) {

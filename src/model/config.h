@@ -58,12 +58,18 @@ enum class GateKind : uint8_t {
   kGeluTanh,
 };
 
+// How a router's logits become the scores of experts.
+enum class RouterScore : uint8_t {
+  kSoftmax,
+  kSigmoid,
+};
+
 struct ModelConfig {
   std::string architecture;  // "llama", "qwen3", ...: GGUF's name of the family
   std::string name;          // general.name, or empty
   int layers = 0;
   int width = 0;         // of the residual stream: embedding_length
-  int feed_forward = 0;  // rows of gate and of up
+  int feed_forward = 0;  // rows of gate and of up, in a layer without experts
   int heads = 0;
   int kv_heads = 0;  // divides heads
   int head_dim = 0;
@@ -105,10 +111,22 @@ struct ModelConfig {
   int window = 0;                      // 0: no layer has one
   std::vector<bool> windowed;          // [layers] which have it; empty: all
   double rope_window_freq_base = 0.0;  // of those layers, which are not scaled; 0: as the others
-  // Mixture of experts, each a feed-forward network of `feed_forward`.
+  // Mixture of experts, each a feed-forward network.
   int experts = 0;                      // 0: one network for all
   int experts_used = 0;                 // of a row
-  bool expert_weights_sum_to_1 = true;  // the weights of those used
+  int expert_feed_forward = 0;          // rows of gate and of up of each
+  bool expert_weights_sum_to_1 = true;  // the weights of those used, before they are scaled
+  float expert_weights_scale = 1;
+  RouterScore router_score = RouterScore::kSoftmax;
+  bool router_bias = false;     // scores have a bias added for the choice, not for the weights
+  int shared_feed_forward = 0;  // of the expert that all rows use; 0: none
+  bool shared_gate = false;     // a sigmoid weighs its output
+  std::vector<bool> without_experts;  // [layers] of a mixture that have one network; empty: none
+
+  bool has_experts(int layer) const {
+    return experts != 0 &&
+           (without_experts.empty() || !without_experts[static_cast<size_t>(layer)]);
+  }
 
   // Layers with a recurrence instead of attention: they have no keys and values, but a state of
   // fixed size in each sequence (recurrence.h).

@@ -31,9 +31,22 @@ constexpr Alias kAliases[] = {
     {"logit_scale", "logits_scaling"},
     {"expert_count", "num_local_experts"},
     {"expert_count", "num_experts"},
+    {"expert_count", "n_routed_experts"},
+    {"expert_count", "moe_num_experts"},
     {"expert_used_count", "num_experts_per_tok"},
+    {"expert_used_count", "moe_k"},
     {"expert_feed_forward_length", "moe_intermediate_size"},
+    {"expert_shared_feed_forward_length", "shared_expert_intermediate_size"},
+    {"expert_shared_count", "n_shared_experts"},
+    {"expert_shared_count", "moe_num_shared_experts"},
+    {"expert_group_count", "n_group"},
+    {"expert_group_used_count", "topk_group"},
     {"expert_weights_norm", "norm_topk_prob"},
+    {"expert_weights_scale", "routed_scaling_factor"},
+    {"leading_dense_block_count", "first_k_dense_replace"},
+    {"leading_dense_block_count", "moe_layer_start_index"},
+    {"interleave_moe_layer_step", "moe_layer_interval"},
+    {"interleave_moe_layer_step", "decoder_sparse_step"},
     {"attention.sliding_window_pattern", "layer_types"},
     {"rope.layers", "no_rope_layers"},  // 1: such a layer does rotate
     {"rope.partial", "rope_scaling.partial_rotary_factor"},
@@ -246,9 +259,20 @@ Result<std::vector<bool>> ConfigParameters::Recurrent(std::string_view kind, int
   return recurrent;
 }
 
-bool ConfigParameters::HasItems(std::string_view name) const {
-  const boost::json::value* value = Find(name).value;
-  return value != nullptr && value->is_array() && !value->get_array().empty();
+Result<std::vector<bool>> ConfigParameters::Listed(std::string_view name, int layers) const {
+  const Found found = Find(name);
+  if (found.value == nullptr) return file_.Refuse(found.spelled, "is missing");
+  std::vector<bool> listed(static_cast<size_t>(layers));
+  const boost::json::array* list = found.value->if_array();
+  if (list == nullptr) return file_.Refuse(found.spelled, "must be a list of layers");
+  for (const boost::json::value& item : *list) {
+    const int64_t* layer = item.if_int64();
+    if (layer == nullptr || *layer < 0 || *layer >= layers)
+      return file_.Refuse(found.spelled, "names layer {}; the last is {}", Excerpt(item),
+                          layers - 1);
+    listed[static_cast<size_t>(*layer)] = true;
+  }
+  return listed;
 }
 
 Result<std::vector<float>> ConfigParameters::Floats(std::string_view name) const {

@@ -31,9 +31,6 @@ int PiecesFor(const Projection& projection, int rows, const Team& team) {
                            projection.parts[0].cols / team.workers();
   return static_cast<int>(std::clamp<int64_t>(products / kPieceProducts, 2, 16));
 }
-// If the epilogue quantises, a worker's range is a multiple of this many panels: two gated panels
-// make one block of 32.
-constexpr int kGatedGranule = 2;
 
 kernels::RopeTable MakeRope(const ModelConfig& config, int context) {
   if (config.rope_mode == kernels::RopeMode::kNone) return {};
@@ -153,11 +150,31 @@ Result<std::unique_ptr<Decoder>> Decoder::Create(std::shared_ptr<const Weights> 
   return decoder;
 }
 
+// The sizes of a mixture's buffers, over all layers.
+void Decoder::PlanExperts() {
+  const ModelConfig& config = weights_->config();
+  if (config.experts == 0) return;
+  expert_slots_ = config.experts_used + (config.shared_feed_forward != 0 ? 1 : 0);
+  expert_width_ = std::max(config.expert_feed_forward, config.shared_feed_forward);
+  for (int i = 0; i < config.layers; ++i) {
+    const LayerWeights& layer = weights_->layer(i);
+    if (layer.experts.empty()) continue;
+    router_stride_ = static_cast<size_t>(layer.router.columns());
+    for (int e = 0; e < config.experts + (config.shared_feed_forward != 0 ? 1 : 0); ++e)
+      experts_read_floats_ |= ExpertOf(layer, e).down.reads_floats();
+  }
+}
+
 Status Decoder::Allocate() {
   const ModelConfig& config = weights_->config();
   const int widest = std::max({config.width, config.q_rows(), recurrent_.inner});
   const auto max_rows = static_cast<size_t>(options_.max_rows);
-  const int max_cols = std::max({widest, config.feed_forward});
+  PlanExperts();
+  // No layer may have this width in a mixture.
+  int feed_forward = 0;
+  for (int i = 0; i < config.layers; ++i)
+    if (!config.has_experts(i)) feed_forward = config.feed_forward;
+  const int max_cols = std::max({widest, feed_forward, expert_width_});
 
   const auto take_activations = [](BumpAllocator& carver, int rows, int cols) {
     ActivationMemory memory;
@@ -173,7 +190,7 @@ Status Decoder::Allocate() {
     attn_ = carver.Take<float>(max_rows *
                                static_cast<size_t>(std::max(config.q_rows(), recurrent_.inner)));
     shared_ = take_activations(carver, options_.max_rows, widest);
-    shared_ffn_ = take_activations(carver, options_.max_rows, config.feed_forward);
+    shared_ffn_ = take_activations(carver, options_.max_rows, feed_forward);
     for (Worker& worker : workers_) {
       // One row of kOwnCopyFloats needs as much as any rows x columns of that product, but for
       // rounding to lines, and for the outliers, which count by row.
@@ -190,14 +207,21 @@ Status Decoder::Allocate() {
     if (!weights_->fused() || config.norm_after)
       sum_ = carver.Take<float>(max_rows * static_cast<size_t>(config.width));
     if (config.experts != 0) {
-      const auto used = max_rows * static_cast<size_t>(config.experts_used);
-      router_ =
-          carver.Take<float>(max_rows * static_cast<size_t>(weights_->layer(0).router.columns()));
-      choices_ = carver.Take<ExpertChoice>(used);
-      expert_rows_ = carver.Take<int32_t>(used);
-      expert_begin_ = carver.Take<int32_t>(static_cast<size_t>(config.layers) *
-                                           static_cast<size_t>(config.experts + 1));
-      expert_out_ = carver.Take<float>(used * static_cast<size_t>(config.width));
+      const auto slots = max_rows * static_cast<size_t>(expert_slots_);
+      const auto layers = static_cast<size_t>(config.layers);
+      const auto experts = static_cast<size_t>(config.experts);
+      router_ = carver.Take<float>(max_rows * router_stride_);
+      choices_ = carver.Take<ExpertChoice>(slots);
+      expert_groups_ = carver.Take<ExpertGroup>(layers * (experts + 2));
+      expert_group_counts_ = carver.Take<int32_t>(layers);
+      expert_counts_ = carver.Take<int32_t>(experts + 1);
+      expert_in_ = carver.Take<std::byte>(slots * kernels::QuantizedRowsBytes(1, config.width));
+      expert_gated_.quantized =
+          carver.Take<std::byte>(slots * kernels::QuantizedRowsBytes(1, expert_width_));
+      if (experts_read_floats_)
+        expert_gated_.floats = carver.Take<float>(slots * static_cast<size_t>(expert_width_));
+      expert_out_ = carver.Take<float>(slots * static_cast<size_t>(config.width));
+      for (Worker& worker : workers_) worker.expert_row = take_activations(carver, 1, config.width);
     }
     if (config.recurrence != Recurrence::kNone) {
       ones_ = carver.Take<float>(static_cast<size_t>(recurrent_.conv_channels));
@@ -266,7 +290,7 @@ void Decoder::FusedLayer(int index, const DecoderBatch& batch, Team& team) {
   } else {
     AttentionPart(index, batch, team);
   }
-  if (config.experts != 0) return ExpertLayer(index, batch, team);
+  if (!layer.experts.empty()) return ExpertLayer(index, batch, team);
   ShowInput(InputObserver::Input::kFeedForward, index, layer.ffn_norm, rows, team);
   Activations ffn_in = Prepare(
       {.x = x_, .stride = width, .rows = rows, .cols = config.width, .norm_weight = layer.ffn_norm},
@@ -300,7 +324,8 @@ void Decoder::AttentionPart(int index, const DecoderBatch& batch, Team& team) {
   Activations attended =
       Prepare({.x = attn_, .stride = q_stride, .rows = rows, .cols = config.q_rows()},
               layer.attn_output, team);
-  const Projection* feed_forward = config.experts == 0 ? &layer.gate_up : &layer.router;
+  const bool mixture = !layer.experts.empty();
+  const Projection* feed_forward = mixture ? &layer.router : &layer.gate_up;
   AddProduct(layer.attn_output, std::move(attended), layer.attn_after_norm, feed_forward, team);
 }
 
@@ -333,9 +358,13 @@ void Decoder::FinalRow(int row, float* out) const {
 }
 
 int Decoder::RegionsPerLayer(const ModelConfig& config, bool fused, int workers, int rows) {
-  if (config.experts != 0 || config.recurrence != Recurrence::kNone) return 0;
+  if (config.recurrence != Recurrence::kNone) return 0;
   if (!fused) return 18;
-  int regions = 6;  // qkv, rope, attention, output, gate and up, down
+  int regions = 6;            // qkv, rope, attention, output, gate and up, down
+  if (config.experts != 0) {  // router, sum of outputs; choosing, grouping and quantising
+    regions += 2 + (rows * config.width <= kSerialExpertValues ? 1 : 3);
+    if (config.norm_after) --regions;  // the norm is part of the sum
+  }
   if (!EachConverts(workers, rows, config.width)) regions += 2;
   if (!EachConverts(workers, rows, config.q_rows())) regions += 1;
   if (config.norm_after) regions += 2;

@@ -142,8 +142,8 @@ class Decoder {
   // returns.
   void RunHead(const HeadBatch& batch, Team& team);
   // Parallel regions (phases, each waited for) of one layer for a step of `rows` rows on `workers`
-  // workers. 0 for a mixture: its count depends on which experts the rows choose. 0 for a model
-  // with recurrent layers, whose counts differ.
+  // workers. In a mixture, of a layer with experts. 0 for a model with recurrent layers, whose
+  // counts differ.
   static int RegionsPerLayer(const ModelConfig& config, bool fused, int workers, int rows);
 
   // In a phase after RunHead: greatest logit of its i-th row and the token, kernels::kNoArgmax if
@@ -151,6 +151,12 @@ class Decoder {
   kernels::ArgmaxState Best(int i) const;
 
  private:
+  // If the epilogue quantises, a worker's range is a multiple of this many panels: two gated panels
+  // make one block of 32.
+  static constexpr int kGatedGranule = 2;
+  // Up to this many values (rows x columns) of a mixture's layer, one worker chooses, groups and
+  // quantises for all rows: that takes less time than the barriers between these steps.
+  static constexpr int kSerialExpertValues = 4096;
   // Where activations of one matrix are put: the team's, or one worker's own copy.
   struct ActivationMemory {
     std::byte* quantized = nullptr;
@@ -179,14 +185,25 @@ class Decoder {
   Decoder(std::shared_ptr<const Weights> weights, const kernels::KernelTable& kernels,
           const Options& options);
   Status Allocate();
+  void PlanExperts();
 
   void Embed(const DecoderBatch& batch, Team& team);
   void ShowInput(InputObserver::Input input, int layer, const float* norm, int rows, Team& team);
   void FusedLayer(int index, const DecoderBatch& batch, Team& team);
   // decoder_experts.cc: the feed-forward of a mixture.
   void ExpertLayer(int index, const DecoderBatch& batch, Team& team);
-  void ChooseExperts(int row);
-  void ListExperts(int index, int rows);
+  struct ExpertGroup;
+  void ChooseExperts(const LayerWeights& layer, int row);
+  void GroupRows(int index, int rows);
+  void SpreadRow(int index, int row, const Team& team);
+  void GateUpOfGroups(int index, int from, int to, const Team& team);
+  void DownOfGroups(int index, int from, int to, const Team& team);
+  void AddExperts(const LayerWeights& layer, int row);
+  ExpertGroup* GroupsOf(int index) const;
+  ExpertGroup* EndOfGroups(int index) const;
+  static const ExpertWeights& ExpertOf(const LayerWeights& layer, int expert);
+  kernels::QuantizedRows RowsOfGroup(const ExpertGroup& group, const Projection& consumer,
+                                     std::byte* memory, int cols, int most_cols) const;
   // decoder_recurrent.cc: the layers without attention.
   void RecurrentPart(int index, const DecoderBatch& batch, Team& team);
   void Recur(int index, const DecoderBatch& batch, Team& team);
@@ -238,19 +255,34 @@ class Decoder {
   ActivationMemory shared_ffn_;  // [R][feed_forward]
   // Unfused, or with a norm behind: what is added to the residual stream, [R][width].
   float* sum_ = nullptr;
-  // Buffers of a mixture of experts, null for other models; U = experts_used.
-  float* router_ = nullptr;  // [R][experts, padded]
+  // Buffers of a mixture of experts, null for other models; U = expert_slots_.
+  int expert_slots_ = 0;  // experts of a row, the shared one included
+  int expert_width_ = 0;  // the greatest feed_forward of an expert, the shared one included
+  bool experts_read_floats_ = false;  // some down matrix does
+  size_t router_stride_ = 0;          // columns of a router, padded
+  float* router_ = nullptr;           // [R][router_stride_]
   struct ExpertChoice {
     int32_t expert;
-    int32_t slot;  // row of expert_out_
+    int32_t slot;  // row of expert_in_, expert_gated_ and expert_out_
     float weight;
   };
-  ExpertChoice* choices_ = nullptr;  // [R][U], the greatest weight first
-  int32_t* expert_rows_ = nullptr;   // [R * U] rows of the step, expert after expert
-  // [layers][experts + 1] where an expert's begin. One for each layer: a worker that comes late to
-  // a phase still reads it.
-  int32_t* expert_begin_ = nullptr;
-  float* expert_out_ = nullptr;  // [R * U][width]
+  ExpertChoice* choices_ = nullptr;  // [R][U], the greatest score first, the shared expert last
+  // The rows of one expert: places [slot, slot + rows) of the buffers of all slots.
+  struct ExpertGroup {
+    int32_t expert = 0;
+    int32_t slot = 0;
+    int32_t rows = 0;
+    int32_t gate_begin = 0;  // its first panel, counted over all groups' gate and up matrices
+    int32_t down_begin = 0;  // the same of down matrices
+  };
+  // [layers][experts + 2] experts with rows, ascending, and one behind the last, which holds the
+  // sums. One list for each layer: a worker that comes late to a phase still reads it.
+  ExpertGroup* expert_groups_ = nullptr;
+  int32_t* expert_group_counts_ = nullptr;  // [layers]
+  int32_t* expert_counts_ = nullptr;        // [experts + 1], of one worker's phase
+  std::byte* expert_in_ = nullptr;          // [R * U] quantised rows of width
+  ActivationMemory expert_gated_;           // [R * U][expert_width_]
+  float* expert_out_ = nullptr;             // [R * U][width]; before, inputs that stay floats
   // Of recurrent layers, null for other models.
   float* ones_ = nullptr;  // [conv_channels]
   // Unfused only.
@@ -259,8 +291,9 @@ class Decoder {
   float* up_ = nullptr;      // the same
   float* logits_ = nullptr;  // [max_head_rows][logits_stride()]
   struct Worker {
-    ActivationMemory own;       // for steps of few rows: see Prepare
-    std::byte* gemm = nullptr;  // kernels' scratch
+    ActivationMemory own;         // for steps of few rows: see Prepare
+    ActivationMemory expert_row;  // one row of width, on its way to its experts
+    std::byte* gemm = nullptr;    // kernels' scratch
     std::byte* attention = nullptr;
     kernels::ArgmaxState* best = nullptr;        // [max_head_rows], of the round `best_round`
     kernels::ArgmaxState* piece_best = nullptr;  // [max_head_rows], of the piece in hand

@@ -1,98 +1,319 @@
-// The feed-forward of a mixture: each row goes through the few experts its router chose.
+// The feed-forward of a mixture: each row goes through the few experts that its router chose, and
+// through the shared expert if the model has one.
 //
-// Rows are gathered by expert, so that an expert's weights are read once for all its rows, and what
-// they give is summed for each row in the order of its own choices: its bits depend on it alone.
+// All experts of a layer are two phases: one for the gate and up matrices of all of them, one for
+// all down matrices. An item of a phase is a pair of panels of one expert, so workers share the
+// work evenly however many rows each expert has. Rows are grouped by expert: an expert's weights
+// are read once for all its rows. A row is quantised once; its blocks are copied into the groups
+// of its experts. The outputs of a row are summed in the order of its own choices, the shared
+// expert last. So a row's bits depend on that row alone.
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 
+#include "kernels/quantized_rows.h"
 #include "model/decoder.h"
 
 namespace tutti::model {
 
 using kernels::Epilogue;
 
+namespace {
+
+// Turns a row of a router's logits into scores.
+void ScoreExperts(RouterScore kind, int experts, float* logits) {
+  if (kind == RouterScore::kSigmoid) {
+    for (int e = 0; e < experts; ++e) logits[e] = 1.0F / (1.0F + std::exp(-logits[e]));
+    return;
+  }
+  const float greatest = *std::max_element(logits, logits + experts);
+  float sum = 0;
+  for (int e = 0; e < experts; ++e) sum += std::exp(logits[e] - greatest);
+  for (int e = 0; e < experts; ++e) logits[e] = std::exp(logits[e] - greatest) / sum;
+}
+
+// The panel that a worker reads after panel `end` of `projection`: the next one, or the first of
+// `after`.
+const uint8_t* PanelAfter(const Projection& projection, int end, const Projection* after) {
+  const kernels::PackedMatrix& matrix = projection.parts[0];
+  if (end < kernels::PanelCount(matrix))
+    return matrix.data + static_cast<size_t>(end) * kernels::PanelBytes(matrix);
+  return after == nullptr ? nullptr : after->parts[0].data;
+}
+
+}  // namespace
+
 void Decoder::ExpertLayer(int index, const DecoderBatch& batch, Team& team) {
   const ModelConfig& config = weights_->config();
   const LayerWeights& layer = weights_->layer(index);
   const int rows = static_cast<int>(batch.tokens.size());
   const auto width = static_cast<size_t>(config.width);
-  const auto used = static_cast<size_t>(config.experts_used);
 
   Activations in = Prepare(
       {.x = x_, .stride = width, .rows = rows, .cols = config.width, .norm_weight = layer.ffn_norm},
       layer.router, team);
-  Project(layer.router, std::move(in), Epilogue::kStore, router_,
-          static_cast<size_t>(layer.router.columns()), nullptr, team);
-  team.ForEachRow(rows, [&](size_t row) { ChooseExperts(static_cast<int>(row)); });
-  team.ForEach(1, 1, [&](int, int) { ListExperts(index, rows); });
-
-  const int32_t* begin_of = expert_begin_ + index * (config.experts + 1);
-  for (int e = 0; e < config.experts; ++e) {
-    const int count = begin_of[e + 1] - begin_of[e];
-    if (count == 0) continue;
-    const ExpertWeights& expert = layer.experts[static_cast<size_t>(e)];
-    Activations gathered = Prepare({.x = x_,
-                                    .stride = width,
-                                    .rows = count,
-                                    .cols = config.width,
-                                    .gather = expert_rows_ + begin_of[e],
-                                    .norm_weight = layer.ffn_norm},
-                                   expert.gate_up, team);
-    const Activations gated = GateUp(expert.gate_up, expert.down, std::move(gathered), team);
-    Project(expert.down, gated, Epilogue::kStore,
-            expert_out_ + static_cast<size_t>(begin_of[e]) * width, width, nullptr, team);
+  Project(layer.router, std::move(in), Epilogue::kStore, router_, router_stride_, nullptr, team);
+  if (rows * config.width <= kSerialExpertValues) {
+    team.ForEach(1, 1, [&](int, int) {
+      for (int row = 0; row < rows; ++row) ChooseExperts(layer, row);
+      GroupRows(index, rows);
+      for (int row = 0; row < rows; ++row) SpreadRow(index, row, team);
+    });
+  } else {
+    team.ForEachRow(rows, [&](size_t row) { ChooseExperts(layer, static_cast<int>(row)); });
+    team.ForEach(1, 1, [&](int, int) { GroupRows(index, rows); });
+    team.ForEachRow(rows, [&](size_t row) { SpreadRow(index, static_cast<int>(row), team); });
   }
-  team.ForEachRow(rows, [&](size_t row) {
-    float* x = x_ + row * width;
-    for (size_t i = 0; i < used; ++i) {
-      const ExpertChoice& choice = choices_[row * used + i];
-      const float* out = expert_out_ + static_cast<size_t>(choice.slot) * width;
-      for (size_t k = 0; k < width; ++k) x[k] = std::fma(choice.weight, out[k], x[k]);
-    }
-  });
+
+  // The number of items may be read between phases: no other layer writes this one's groups.
+  const ExpertGroup& end = *EndOfGroups(index);
+  // Groups of few rows differ in cost from groups of many: small pieces let workers help each
+  // other.
+  constexpr int kPieces = 16;
+  team.ForEach(
+      end.gate_begin, kGatedGranule,
+      [&](int from, int to) { GateUpOfGroups(index, from, to, team); }, kPieces);
+  team.ForEach(
+      end.down_begin, 1, [&](int from, int to) { DownOfGroups(index, from, to, team); }, kPieces);
+  team.ForEachRow(rows, [&](size_t row) { AddExperts(layer, static_cast<int>(row)); });
   ReadKeysAhead(index + 1, batch, team);
 }
 
-// The experts with the greatest logits, of equals the first; their weights are shares of a softmax.
-void Decoder::ChooseExperts(int row) {
+// Chooses the experts with the greatest scores, of equals the first, and their weights.
+void Decoder::ChooseExperts(const LayerWeights& layer, int row) {
   const ModelConfig& config = weights_->config();
-  const float* logits =
-      router_ + static_cast<size_t>(row) * static_cast<size_t>(weights_->layer(0).router.columns());
-  ExpertChoice* const choices = choices_ + static_cast<ptrdiff_t>(row) * config.experts_used;
+  float* const scores = router_ + static_cast<size_t>(row) * router_stride_;
+  const float* const bias = layer.router_bias;
+  ExpertChoice* const choices = choices_ + row * expert_slots_;
+  // A softmax keeps the order of the logits: it is taken after the choice, which needs no sum over
+  // all experts where the weights of those chosen sum to 1.
+  const bool by_logits = config.router_score == RouterScore::kSoftmax && bias == nullptr;
+  if (!by_logits) ScoreExperts(config.router_score, config.experts, scores);
+
   int chosen = 0;
   for (int e = 0; e < config.experts; ++e) {
+    const float score = bias == nullptr ? scores[e] : scores[e] + bias[e];
     int at = chosen;
-    while (at > 0 && logits[e] > choices[at - 1].weight) --at;
+    while (at > 0 && score > choices[at - 1].weight) --at;
     if (at == config.experts_used) continue;
     chosen = std::min(chosen + 1, config.experts_used);
     std::move_backward(choices + at, choices + chosen - 1, choices + chosen);
-    choices[at] = {e, 0, logits[e]};
+    choices[at] = {e, 0, score};
   }
-  const float greatest = choices[0].weight;
   float sum = 0;
-  if (config.expert_weights_sum_to_1) {
-    for (int i = 0; i < chosen; ++i) sum += std::exp(choices[i].weight - greatest);
+  if (by_logits) {
+    const float greatest = choices[0].weight;
+    if (config.expert_weights_sum_to_1) {
+      for (int i = 0; i < chosen; ++i) sum += std::exp(choices[i].weight - greatest);
+    } else {
+      for (int e = 0; e < config.experts; ++e) sum += std::exp(scores[e] - greatest);
+    }
+    for (int i = 0; i < chosen; ++i)
+      choices[i].weight = std::exp(choices[i].weight - greatest) / sum;
   } else {
-    for (int e = 0; e < config.experts; ++e) sum += std::exp(logits[e] - greatest);
+    for (int i = 0; i < chosen; ++i) {
+      choices[i].weight = scores[choices[i].expert];
+      sum += choices[i].weight;
+    }
+    for (int i = 0; config.expert_weights_sum_to_1 && i < chosen; ++i)
+      choices[i].weight /= sum + 1e-20F;
   }
-  for (int i = 0; i < chosen; ++i) choices[i].weight = std::exp(choices[i].weight - greatest) / sum;
+  for (int i = 0; config.expert_weights_scale != 1 && i < chosen; ++i)
+    choices[i].weight *= config.expert_weights_scale;
+  if (expert_slots_ == config.experts_used) return;
+  // The logit of the shared expert's gate stands after those of the router.
+  const float weight =
+      config.shared_gate ? 1.0F / (1.0F + std::exp(-scores[config.experts])) : 1.0F;
+  choices[config.experts_used] = {config.experts, 0, weight};
 }
 
-// By expert, in each the rows ascending.
-void Decoder::ListExperts(int index, int rows) {
-  const ModelConfig& config = weights_->config();
-  const int choices = rows * config.experts_used;
-  int32_t* const begin = expert_begin_ + index * (config.experts + 1);
-  std::fill_n(begin, config.experts + 1, 0);
-  for (int i = 0; i < choices; ++i) ++begin[choices_[i].expert + 1];
-  for (int e = 0; e < config.experts; ++e) begin[e + 1] += begin[e];
-  // Each expert's begin runs to its end while rows are put down, then all are moved back by one.
-  for (int i = 0; i < choices; ++i) {
-    choices_[i].slot = begin[choices_[i].expert]++;
-    expert_rows_[choices_[i].slot] = i / config.experts_used;
+Decoder::ExpertGroup* Decoder::GroupsOf(int index) const {
+  return expert_groups_ + index * (weights_->config().experts + 2);
+}
+
+Decoder::ExpertGroup* Decoder::EndOfGroups(int index) const {
+  return GroupsOf(index) + expert_group_counts_[index];
+}
+
+// Lists the experts that have rows, and gives each choice its place in its expert's group, where
+// rows ascend.
+void Decoder::GroupRows(int index, int rows) {
+  const LayerWeights& layer = weights_->layer(index);
+  const int choices = rows * expert_slots_;
+  // The shared expert is the last one.
+  const int experts = weights_->config().experts + 1;
+  std::fill_n(expert_counts_, experts, 0);
+  for (int i = 0; i < choices; ++i) ++expert_counts_[choices_[i].expert];
+  ExpertGroup at;
+  ExpertGroup* group = GroupsOf(index);
+  for (int e = 0; e < experts; ++e) {
+    const int count = expert_counts_[e];
+    if (count == 0) continue;
+    at.expert = e;
+    at.rows = count;
+    *group++ = at;
+    expert_counts_[e] = at.slot;  // from now on its next free place
+    at.slot += count;
+    at.gate_begin += ExpertOf(layer, e).gate_up.panels();
+    at.down_begin += ExpertOf(layer, e).down.panels();
   }
-  std::move_backward(begin, begin + config.experts, begin + config.experts + 1);
-  begin[0] = 0;
+  at.rows = 0;
+  *group = at;
+  expert_group_counts_[index] = static_cast<int32_t>(group - GroupsOf(index));
+  for (int i = 0; i < choices; ++i) choices_[i].slot = expert_counts_[choices_[i].expert]++;
+}
+
+const ExpertWeights& Decoder::ExpertOf(const LayerWeights& layer, int expert) {
+  const auto at = static_cast<size_t>(expert);
+  return at < layer.experts.size() ? layer.experts[at] : layer.shared_expert;
+}
+
+// The group's activations in one of the buffers of all slots, whose rows have `cols` values.
+kernels::QuantizedRows Decoder::RowsOfGroup(const ExpertGroup& group, const Projection& consumer,
+                                            std::byte* memory, int cols, int most_cols) const {
+  const kernels::ScalePer scale = consumer.activation_scale();
+  // Rows of one buffer never take more together than each takes alone.
+  const size_t row_bytes = kernels::QuantizedRowsBytes(1, most_cols);
+  return kernels::MakeQuantizedRows(memory + static_cast<size_t>(group.slot) * row_bytes,
+                                    group.rows, cols, scale,
+                                    kernels_.gemm.tile_rows(group.rows, scale));
+}
+
+// Normalises and quantises one row, and copies it into the groups of its experts.
+void Decoder::SpreadRow(int index, int row, const Team& team) {
+  const ModelConfig& config = weights_->config();
+  const LayerWeights& layer = weights_->layer(index);
+  const auto width = static_cast<size_t>(config.width);
+  const Worker& worker = workers_[static_cast<size_t>(team.worker())];
+  const ExpertChoice* choices = choices_ + row * expert_slots_;
+  kernels::QuantizedRows one;
+  const float* floats = nullptr;
+  const ExpertGroup* const groups = GroupsOf(index);
+  const ExpertGroup* const end = EndOfGroups(index);
+  for (int i = 0; i < expert_slots_; ++i) {
+    const ExpertChoice& choice = choices[i];
+    const Projection& gate_up = ExpertOf(layer, choice.expert).gate_up;
+    const ExpertGroup& group =
+        *std::lower_bound(groups, end, choice.expert,
+                          [](const ExpertGroup& g, int expert) { return g.expert < expert; });
+    if (gate_up.reads_quantized()) {
+      if (one.q == nullptr || one.scale != gate_up.activation_scale()) {
+        one = kernels::MakeQuantizedRows(worker.expert_row.quantized, 1, config.width,
+                                         gate_up.activation_scale());
+        kernels::QuantizeArgs args;
+        args.x = x_ + static_cast<size_t>(row) * width;
+        args.x_stride = width;
+        args.norm_weight = layer.ffn_norm;
+        args.norm_eps = stream_eps_;
+        args.out = one;
+        kernels_.gemm.quantize(args, 0, 1);
+      }
+      kernels::CopyQuantizedRow(one, 0,
+                                RowsOfGroup(group, gate_up, expert_in_, config.width, config.width),
+                                choice.slot - group.slot);
+    } else {
+      if (floats == nullptr) {
+        const float* x = x_ + static_cast<size_t>(row) * width;
+        if (layer.ffn_norm != nullptr) {
+          kernels_.rows.rms_norm(x, layer.ffn_norm, stream_eps_, config.width,
+                                 worker.expert_row.floats);
+          x = worker.expert_row.floats;
+        }
+        floats = x;
+      }
+      // The outputs' memory: the last input is read before the first output is written.
+      std::memcpy(expert_out_ + static_cast<size_t>(choice.slot) * width, floats,
+                  width * sizeof(float));
+    }
+  }
+}
+
+// Panels [from, to) of the gate and up matrices of all groups, counted over them.
+void Decoder::GateUpOfGroups(int index, int from, int to, const Team& team) {
+  const ModelConfig& config = weights_->config();
+  const LayerWeights& layer = weights_->layer(index);
+  const auto width = static_cast<size_t>(config.width);
+  const ExpertGroup* const first = GroupsOf(index);
+  const ExpertGroup* const last = EndOfGroups(index);
+  const ExpertGroup* group = std::upper_bound(
+      first, last, from, [](int at, const ExpertGroup& g) { return at < g.gate_begin; });
+  for (--group; group != last && group->gate_begin < to; ++group) {
+    const ExpertWeights& expert = ExpertOf(layer, group->expert);
+    kernels::GemmArgs args;
+    args.weight = expert.gate_up.parts[0];
+    args.rows = group->rows;
+    args.epilogue = config.gate == GateKind::kSilu ? Epilogue::kSwiGlu : Epilogue::kGeGlu;
+    if (expert.gate_up.reads_quantized()) {
+      args.x = RowsOfGroup(*group, expert.gate_up, expert_in_, config.width, config.width);
+    } else {
+      args.x_f32 = expert_out_ + static_cast<size_t>(group->slot) * width;
+      args.x_stride = width;
+    }
+    const int feed_forward = expert.down.parts[0].cols;
+    if (expert.down.reads_quantized()) {
+      args.quantized =
+          RowsOfGroup(*group, expert.down, expert_gated_.quantized, feed_forward, expert_width_);
+    } else {
+      args.out = expert_gated_.floats +
+                 static_cast<size_t>(group->slot) * static_cast<size_t>(expert_width_);
+      args.out_stride = static_cast<size_t>(feed_forward);
+    }
+    const int begin = std::max(from - group->gate_begin, 0);
+    const int end = std::min(to - group->gate_begin, expert.gate_up.panels());
+    const Projection* after =
+        group + 1 == last ? nullptr : &ExpertOf(layer, group[1].expert).gate_up;
+    args.next = PanelAfter(expert.gate_up, end, after);
+    kernels_.gemm.gemm(args, begin, end, workers_[static_cast<size_t>(team.worker())].gemm);
+  }
+}
+
+// Panels [from, to) of the down matrices of all groups, counted over them.
+void Decoder::DownOfGroups(int index, int from, int to, const Team& team) {
+  const LayerWeights& layer = weights_->layer(index);
+  const auto width = static_cast<size_t>(weights_->config().width);
+  const ExpertGroup* const first = GroupsOf(index);
+  const ExpertGroup* const last = EndOfGroups(index);
+  const ExpertGroup* group = std::upper_bound(
+      first, last, from, [](int at, const ExpertGroup& g) { return at < g.down_begin; });
+  for (--group; group != last && group->down_begin < to; ++group) {
+    const ExpertWeights& expert = ExpertOf(layer, group->expert);
+    const int feed_forward = expert.down.parts[0].cols;
+    kernels::GemmArgs args;
+    args.weight = expert.down.parts[0];
+    args.rows = group->rows;
+    if (expert.down.reads_quantized()) {
+      args.x =
+          RowsOfGroup(*group, expert.down, expert_gated_.quantized, feed_forward, expert_width_);
+    } else {
+      args.x_f32 = expert_gated_.floats +
+                   static_cast<size_t>(group->slot) * static_cast<size_t>(expert_width_);
+      args.x_stride = static_cast<size_t>(feed_forward);
+    }
+    args.out = expert_out_ + static_cast<size_t>(group->slot) * width;
+    args.out_stride = width;
+    const int begin = std::max(from - group->down_begin, 0);
+    const int end = std::min(to - group->down_begin, expert.down.panels());
+    const Projection* after = group + 1 == last ? nullptr : &ExpertOf(layer, group[1].expert).down;
+    args.next = PanelAfter(expert.down, end, after);
+    kernels_.gemm.gemm(args, begin, end, workers_[static_cast<size_t>(team.worker())].gemm);
+  }
+}
+
+// Adds the weighted outputs of a row's experts to the residual stream, in the order of its choices.
+void Decoder::AddExperts(const LayerWeights& layer, int row) {
+  const auto width = static_cast<size_t>(weights_->config().width);
+  float* x = x_ + static_cast<size_t>(row) * width;
+  float* const sum = layer.ffn_after_norm == nullptr ? x : sum_ + static_cast<size_t>(row) * width;
+  if (sum != x) std::fill_n(sum, width, 0.0F);
+  for (int i = 0; i < expert_slots_; ++i) {
+    const ExpertChoice& choice = choices_[row * expert_slots_ + i];
+    const float* out = expert_out_ + static_cast<size_t>(choice.slot) * width;
+    for (size_t k = 0; k < width; ++k) sum[k] = std::fma(choice.weight, out[k], sum[k]);
+  }
+  if (sum == x) return;
+  kernels_.rows.rms_norm(sum, layer.ffn_after_norm, weights_->config().norm_eps,
+                         static_cast<int>(width), sum);
+  kernels_.rows.add(x, sum, static_cast<int>(width));
 }
 
 }  // namespace tutti::model

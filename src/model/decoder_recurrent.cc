@@ -48,7 +48,7 @@ void Decoder::RecurrentPart(int index, const DecoderBatch& batch, Team& team) {
                              .rows = rows,
                              .cols = recurrent_.inner},
                             recurrent.out, team);
-  const Projection* feed_forward = config.experts == 0 ? &layer.gate_up : &layer.router;
+  const Projection* feed_forward = layer.experts.empty() ? &layer.gate_up : &layer.router;
   AddProduct(recurrent.out, std::move(out), layer.attn_after_norm, feed_forward, team);
 }
 

@@ -20,12 +20,26 @@ constexpr RenamedTensor kOuterTensors[] = {
     {"lm_head.", "output."},
 };
 constexpr RenamedTensor kInnerTensors[] = {
-    {"input_layernorm.", "attn_norm."},    {"self_attn.q_proj.", "attn_q."},
-    {"self_attn.k_proj.", "attn_k."},      {"self_attn.v_proj.", "attn_v."},
-    {"self_attn.o_proj.", "attn_output."}, {"self_attn.q_norm.", "attn_q_norm."},
-    {"self_attn.k_norm.", "attn_k_norm."}, {"post_attention_layernorm.", "ffn_norm."},
-    {"mlp.gate_proj.", "ffn_gate."},       {"mlp.up_proj.", "ffn_up."},
-    {"mlp.down_proj.", "ffn_down."},       {"mlp.gate.", "ffn_gate_inp."},
+    {"input_layernorm.", "attn_norm."},
+    {"self_attn.q_proj.", "attn_q."},
+    {"self_attn.k_proj.", "attn_k."},
+    {"self_attn.v_proj.", "attn_v."},
+    {"self_attn.o_proj.", "attn_output."},
+    {"self_attn.q_norm.", "attn_q_norm."},
+    {"self_attn.k_norm.", "attn_k_norm."},
+    {"post_attention_layernorm.", "ffn_norm."},
+    {"mlp.gate_proj.", "ffn_gate."},
+    {"mlp.up_proj.", "ffn_up."},
+    {"mlp.down_proj.", "ffn_down."},
+    {"mlp.gate.e_score_correction_bias", "exp_probs_b.bias"},
+    {"mlp.gate.", "ffn_gate_inp."},
+    {"mlp.shared_expert_gate.", "ffn_gate_inp_shexp."},
+    {"mlp.shared_expert.gate_proj.", "ffn_gate_shexp."},
+    {"mlp.shared_expert.up_proj.", "ffn_up_shexp."},
+    {"mlp.shared_expert.down_proj.", "ffn_down_shexp."},
+    {"mlp.shared_experts.gate_proj.", "ffn_gate_shexp."},
+    {"mlp.shared_experts.up_proj.", "ffn_up_shexp."},
+    {"mlp.shared_experts.down_proj.", "ffn_down_shexp."},
 };
 constexpr RenamedTensor kExpertTensors[] = {
     {"gate_proj.", "ffn_gate."}, {"up_proj.", "ffn_up."}, {"down_proj.", "ffn_down."},
@@ -280,7 +294,7 @@ Status DecoderTensors::Split(const ModelConfig& config) {
       const bool down = std::string_view(kind) == "ffn_down";
       for (int expert = 0; expert < config.experts; ++expert)
         parts.push_back({fmt::format("{}{}.{}.weight", block, kind, expert),
-                         down ? config.width : config.feed_forward});
+                         down ? config.width : config.expert_feed_forward});
       RETURN_IF_ERROR(Replace(fmt::format("{}{}_exps.weight", block, kind), parts));
     }
   }

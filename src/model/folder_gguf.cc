@@ -136,6 +136,8 @@ class Layout {
     if (name.ends_with("_exps.weight")) {
       whole.shape = {first.shape.columns(), first.shape.rows(),
                      static_cast<int64_t>(pieces.size())};
+    } else if (name.ends_with("ffn_gate_inp_shexp.weight")) {
+      whole.shape = {first.shape.columns()};  // a vector, as converters write it
     } else if (pieces.size() > 1) {
       int64_t rows = 0;
       for (const Piece& piece : whole.pieces) rows += piece.tensor->shape.rows();
@@ -200,7 +202,11 @@ class KeyWriter {
     PutFloat("attention.layer_norm_rms_epsilon", static_cast<double>(config_.norm_eps));
     PutInt("vocab_size", config_.vocab_size);
     if (config_.window != 0) PutInt("attention.sliding_window", config_.window);
-    if (config_.experts != 0) PutExperts();
+    if (config_.experts != 0) {
+      PutExperts();
+      RETURN_IF_ERROR(CopyInt("leading_dense_block_count"));
+      RETURN_IF_ERROR(CopyInt("interleave_moe_layer_step"));
+    }
     if (config_.output_bias) out_.Bool(Named("attention.bias"), true);
     for (const std::string_view key : family_.state_keys) RETURN_IF_ERROR(CopyInt(key));
     if (config_.state_heads != 0)
@@ -246,7 +252,17 @@ class KeyWriter {
   void PutExperts() {
     PutInt("expert_count", config_.experts);
     PutInt("expert_used_count", config_.experts_used);
-    if (family_.expert_width_key) PutInt("expert_feed_forward_length", config_.feed_forward);
+    if (family_.expert_width_key) PutInt("expert_feed_forward_length", config_.expert_feed_forward);
+    if (config_.shared_gate)
+      PutInt("expert_shared_feed_forward_length", config_.shared_feed_forward);
+    if (config_.shared_feed_forward != 0 && !config_.shared_gate)
+      PutInt("expert_shared_count", config_.shared_feed_forward / config_.expert_feed_forward);
+    if (config_.router_score == RouterScore::kSigmoid) {
+      PutInt("expert_gating_func", 2);
+      PutFloat("expert_weights_scale", static_cast<double>(config_.expert_weights_scale));
+      out_.Bool(Named("expert_weights_norm"), config_.expert_weights_sum_to_1);
+      return;
+    }
     if (!config_.expert_weights_sum_to_1) out_.Bool(Named("expert_weights_norm"), false);
   }
 

@@ -126,6 +126,10 @@ Result<std::vector<bool>> GgufParameters::Flags(std::string_view name, int layer
   return flags;
 }
 
+Result<std::vector<bool>> GgufParameters::Listed(std::string_view name, int /*layers*/) const {
+  return Missing(name);  // a GGUF has other keys for these
+}
+
 Result<std::vector<float>> GgufParameters::Floats(std::string_view name) const {
   return Missing(name);  // a GGUF has tensors for these
 }

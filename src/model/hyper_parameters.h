@@ -54,8 +54,8 @@ class HyperParameters {
   virtual Result<int64_t> IntOfSome(std::string_view name, int64_t low, int64_t high) const {
     return Int(name, low, high);
   }
-  // A list with something in it; of config.json alone.
-  virtual bool HasItems(std::string_view /*name*/) const { return false; }
+  // For each of `layers` layers, whether a list of indices names it; of config.json alone.
+  virtual Result<std::vector<bool>> Listed(std::string_view name, int layers) const = 0;
   // Numbers above 0; of config.json alone.
   virtual Result<std::vector<float>> Floats(std::string_view name) const = 0;
 
@@ -93,6 +93,7 @@ class GgufParameters final : public HyperParameters {
   Result<bool> Bool(std::string_view name) const override;
   Result<std::vector<bool>> Windowed(std::string_view name, int layers) const override;
   Result<std::vector<bool>> Flags(std::string_view name, int layers) const override;
+  Result<std::vector<bool>> Listed(std::string_view name, int layers) const override;
   Result<std::vector<float>> Floats(std::string_view name) const override;
   Result<std::vector<bool>> Recurrent(std::string_view kind, int layers) const override;
   Result<int64_t> IntOfSome(std::string_view name, int64_t low, int64_t high) const override;

@@ -404,26 +404,47 @@ class WeightsLoader {
     const ModelConfig& c = weights_->config_;
     ASSIGN_OR_RETURN(const StoredTensor* router,
                      arena_.Expect(prefix + "ffn_gate_inp.weight", {c.width, c.experts}));
-    RETURN_IF_ERROR(PlanProjection({router}, &layer.router));
+    WeightArena::Tensors router_rows = {router};
+    if (c.shared_gate) {
+      const std::string gate_name = prefix + "ffn_gate_inp_shexp.weight";
+      ASSIGN_OR_RETURN(const StoredTensor* gate, ExpectRow(gate_name, c.width));
+      router_rows.push_back(gate);
+    }
+    RETURN_IF_ERROR(PlanProjection(router_rows, &layer.router));
+    if (c.router_bias) {
+      ASSIGN_OR_RETURN(const StoredTensor* bias, ExpectRow(prefix + "exp_probs_b.bias", c.experts));
+      arena_.PlanVector({bias}, &layer.router_bias);
+    }
     layer.experts.resize(static_cast<size_t>(c.experts));
     for (int e = 0; e < c.experts; ++e) {
       ExpertWeights& expert = layer.experts[static_cast<size_t>(e)];
       const auto name = [&](const char* kind) {
         return fmt::format("{}ffn_{}.{}.weight", prefix, kind, e);
       };
-      RETURN_IF_ERROR(
-          PlanFeedForward(name("gate"), name("up"), name("down"), &expert.gate_up, &expert.down));
+      RETURN_IF_ERROR(PlanFeedForward(name("gate"), name("up"), name("down"), c.expert_feed_forward,
+                                      &expert.gate_up, &expert.down));
     }
-    return OkStatus();
+    if (c.shared_feed_forward == 0) return OkStatus();
+    return PlanFeedForward(prefix + "ffn_gate_shexp.weight", prefix + "ffn_up_shexp.weight",
+                           prefix + "ffn_down_shexp.weight", c.shared_feed_forward,
+                           &layer.shared_expert.gate_up, &layer.shared_expert.down);
+  }
+
+  // A matrix of one row, which files also hold as a vector.
+  Result<const StoredTensor*> ExpectRow(const std::string& name, int64_t columns) {
+    const StoredTensor* found = checkpoint_.tensors->Find(name);
+    if (found != nullptr && found->shape.dims == 1) return arena_.Expect(name, {columns});
+    return arena_.Expect(name, {columns, 1});
   }
 
   Status PlanFeedForward(const std::string& gate_name, const std::string& up_name,
-                         const std::string& down_name, Projection* gate_up, Projection* down) {
-    const ModelConfig& c = weights_->config_;
-    ASSIGN_OR_RETURN(const StoredTensor* gate, arena_.Expect(gate_name, {c.width, c.feed_forward}));
-    ASSIGN_OR_RETURN(const StoredTensor* up, arena_.Expect(up_name, {c.width, c.feed_forward}));
+                         const std::string& down_name, int64_t feed_forward, Projection* gate_up,
+                         Projection* down) {
+    const int64_t width = weights_->config_.width;
+    ASSIGN_OR_RETURN(const StoredTensor* gate, arena_.Expect(gate_name, {width, feed_forward}));
+    ASSIGN_OR_RETURN(const StoredTensor* up, arena_.Expect(up_name, {width, feed_forward}));
     RETURN_IF_ERROR(PlanGateUp(gate, up, gate_up));
-    ASSIGN_OR_RETURN(const StoredTensor* out, arena_.Expect(down_name, {c.feed_forward, c.width}));
+    ASSIGN_OR_RETURN(const StoredTensor* out, arena_.Expect(down_name, {feed_forward, width}));
     return PlanProjection({out}, down);
   }
 
@@ -436,11 +457,12 @@ class WeightsLoader {
     if (c.norm_before) {
       RETURN_IF_ERROR(PlanVector(fmt::format("{}{}.weight", prefix, c.ffn_norm), &layer.ffn_norm));
     }
-    if (c.experts != 0) {
+    if (c.has_experts(index)) {
       RETURN_IF_ERROR(PlanExperts(prefix, layer));
     } else if (options_.fuse) {
       RETURN_IF_ERROR(PlanFeedForward(prefix + "ffn_gate.weight", prefix + "ffn_up.weight",
-                                      prefix + "ffn_down.weight", &layer.gate_up, &layer.down));
+                                      prefix + "ffn_down.weight", c.feed_forward, &layer.gate_up,
+                                      &layer.down));
     } else {
       RETURN_IF_ERROR(PlanUnfusedFeedForward(prefix, layer));
     }

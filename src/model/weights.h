@@ -60,8 +60,8 @@ struct Projection {
 
 // Weights of one expert of a mixture.
 struct ExpertWeights {
-  Projection gate_up;  // [width] -> 2 * feed_forward
-  Projection down;     // [feed_forward] -> width
+  Projection gate_up;  // [width] -> 2 * its feed_forward
+  Projection down;     // [its feed_forward] -> width
 };
 
 // Weights of a layer with a recurrence (recurrence.h); null where its kind has none.
@@ -91,9 +91,11 @@ struct LayerWeights {
   Projection gate_up;   // [width] -> 2 * feed_forward, 16 + 16 per panel; empty if not fused
   Projection gate, up;  // [width] -> feed_forward each; empty if fused
   Projection down;      // [feed_forward] -> width
-  // Instead of the three above, where the model is a mixture.
-  Projection router;  // [width] -> experts
-  std::vector<ExpertWeights> experts;
+  // Instead of the three above, in a layer of a mixture that has experts.
+  Projection router;  // [width] -> experts, then the shared expert's gate if it has one
+  const float* router_bias = nullptr;  // [experts] added to scores for the choice alone, or null
+  std::vector<ExpertWeights> experts;  // empty: a layer without
+  ExpertWeights shared_expert;         // of all rows, if the model has one
 
   // What a fused layer multiplies first.
   const Projection& first() const { return recurrent.in.parts.empty() ? qkv : recurrent.in; }

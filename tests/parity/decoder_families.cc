@@ -95,6 +95,8 @@ gguf::testing::Bytes GgufOf(const FamilyGolden& golden, tensor::DType type) {
       }
       const auto element = flags ? gguf::ValueType::kBool : gguf::ValueType::kInt32;
       writer.RawArray(name, static_cast<uint32_t>(element), list.size(), bytes);
+    } else if (key.value().is_bool()) {
+      writer.Bool(name, key.value().as_bool());
     } else if (key.value().is_double()) {
       writer.F32(name, key.value().to_number<float>());
     } else {
@@ -149,8 +151,8 @@ gguf::testing::Bytes GgufOf(const FamilyGolden& golden, tensor::DType type) {
       writer.Tensor(name, tensor::DType::kF32, {tensor.shape[0] / groups, groups}, tensor.values);
     } else if (tensor.shape.size() == 3) {  // a convolution over each channel, in floats
       writer.Tensor(name, tensor::DType::kF32, {tensor.shape[2], tensor.shape[0]}, tensor.values);
-    } else if (tensor.shape.size() == 1) {
-      writer.Tensor(name, tensor::DType::kF32, {tensor.shape[0]}, tensor.values);
+    } else if (tensor.shape.size() == 1 || tensor.shape[0] == 1) {
+      writer.Tensor(name, tensor::DType::kF32, {tensor.values.size()}, tensor.values);
     } else {
       // Routers stay floats.
       const bool router = name.find("ffn_gate_inp") != std::string::npos;

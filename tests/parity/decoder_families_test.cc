@@ -30,8 +30,8 @@ class Recorder {
   Recorder(std::shared_ptr<const model::Weights> weights, Isa isa, int workers, size_t tokens) {
     runner::CpuRunnerOptions options;
     options.kernels = &kernels::KernelsFor(isa);
-    options.pool =
-        std::make_shared<runner::ComputePool>(runner::ComputePoolOptions{.workers = workers});
+    pool_ = std::make_shared<runner::ComputePool>(runner::ComputePoolOptions{.workers = workers});
+    options.pool = pool_;
     options.kv_bytes = size_t{16} << 20;
     // 16 bits, because the cost of an int8 cache is measured elsewhere.
     if (weights->mode() != WeightMode::kF32) options.kv_dtype = model::KvDtype::k16Bit;
@@ -51,6 +51,14 @@ class Recorder {
   }
 
   DirectDriver& driver() { return *driver_; }
+  // Phases that all steps so far took.
+  uint64_t Phases() const {
+    uint64_t at = 0;
+    pool_->Run([&](model::Team& team) {
+      if (team.worker() == 0) at = team.position().phase;
+    });
+    return at;
+  }
   // The logits of the row at `position`.
   const std::vector<float>& Row(int sequence, size_t position) const {
     return rows_.at({static_cast<uint32_t>(sequence), static_cast<int>(position)});
@@ -59,6 +67,7 @@ class Recorder {
  private:
   std::mutex mutex_;
   std::map<std::pair<uint32_t, int>, std::vector<float>> rows_;
+  std::shared_ptr<runner::ComputePool> pool_;
   std::unique_ptr<runner::CpuModelRunner> runner_;
   std::unique_ptr<DirectDriver> driver_;
 };
@@ -105,7 +114,7 @@ bool IsMixture(const FamilyGolden& golden) {
 class DecoderFamilies : public testing::TestWithParam<Isa> {};
 
 TEST_P(DecoderFamilies, FloatsGiveTheLogitsAndChoicesOfTransformersInBothForms) {
-  ASSERT_EQ(FamilyGoldens().size(), 31U);
+  ASSERT_EQ(FamilyGoldens().size(), 38U);
   for (const FamilyGolden& golden : FamilyGoldens()) {
     for (const bool folder : {false, true}) {
       SCOPED_TRACE(golden.family + (folder ? " as a folder" : " as GGUF"));
@@ -361,6 +370,42 @@ TEST(DecoderFamiliesTest, ARunnerWithoutSlotsRefusesAModelWithStates) {
     ASSERT_FALSE(runner.ok());
     EXPECT_EQ(runner.status().reason(), "invalid_value");
     EXPECT_NE(runner.status().message().find("recurrent states"), std::string::npos);
+  }
+}
+
+// All experts of a layer are two phases, so that a step's phases do not depend on how many experts
+// its rows choose. Counted beyond those of a model without experts, whose other phases are the
+// same.
+TEST(DecoderFamiliesTest, AMixtureTakesTheSameRegionsForAnyRows) {
+  const auto of = [](const std::string& family) -> const FamilyGolden& {
+    return *std::find_if(FamilyGoldens().begin(), FamilyGoldens().end(),
+                         [&](const FamilyGolden& golden) { return golden.family == family; });
+  };
+  for (const size_t rows : {1, 9, 60, 88}) {
+    std::map<std::string, uint64_t> phases, counted;
+    for (const std::string family : {"llama", "mixtral", "qwen3moe", "qwen2moe"}) {
+      const auto weights = LoadGguf(of(family), WeightMode::kInt8, tensor::DType::kQ8_0);
+      ASSERT_TRUE(weights.ok()) << weights.status();
+      const model::ModelConfig& config = (*weights)->config();
+      counted[family] = static_cast<uint64_t>(config.layers) *
+                        static_cast<uint64_t>(model::Decoder::RegionsPerLayer(
+                            config, true, 2, static_cast<int>(rows)));
+      Recorder recorder(*weights, Isa::kScalar, 2, 2 * rows);
+      for (const size_t from : {0, 7}) {
+        const std::vector<TokenId>& ids = of(family).ids;
+        DirectDriver::Part whole{recorder.driver().NewSequence(), {}};
+        for (size_t i = 0; i < rows; ++i) whole.tokens.push_back(ids[(from + i) % ids.size()]);
+        const uint64_t before = recorder.Phases();
+        ASSERT_TRUE(recorder.driver().Step({&whole, 1}).ok());
+        const uint64_t taken = recorder.Phases() - before;
+        if (from != 0) {
+          EXPECT_EQ(taken, phases[family]) << family;
+        }
+        phases[family] = taken;
+      }
+      EXPECT_EQ(phases[family] - phases["llama"], counted[family] - counted["llama"])
+          << family << ", " << rows << " rows";
+    }
   }
 }
 

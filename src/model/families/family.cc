@@ -1,7 +1,10 @@
 #include "model/families/family.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <set>
+#include <utility>
 
 #include "base/quote.h"
 
@@ -10,9 +13,10 @@ namespace {
 
 // If several families share an architecture, a GGUF of it belongs to the first one here.
 constexpr const Family* kFamilies[] = {
-    &kLlama, &kMistral, &kMixtral, &kQwen2,  &kQwen3,   &kQwen3Moe, &kGranite,
-    &kOlmo2, &kPhi3,    &kGemma2,  &kGemma3, &kSmolLm3, &kSeedOss,  &kErnie45,
-    &kOlmo3, &kExaone4, &kGemma,   &kGlm4,   &kHunyuan, &kLfm2,     &kGraniteHybrid};
+    &kLlama,    &kMistral, &kMixtral, &kQwen2,     &kQwen3,   &kQwen3Moe, &kGranite,
+    &kOlmo2,    &kPhi3,    &kGemma2,  &kGemma3,    &kSmolLm3, &kSeedOss,  &kErnie45,
+    &kOlmo3,    &kExaone4, &kGemma,   &kGlm4,      &kHunyuan, &kLfm2,     &kGraniteHybrid,
+    &kQwen2Moe, &kGlm4Moe, &kOlmoe,   &kErnie45Moe};
 
 std::string ListOf(std::string_view Family::*name) {
   std::set<std::string_view> names;
@@ -54,6 +58,46 @@ Status ReadExperts(const FamilySource& source, ModelConfig& config) {
   ASSIGN_OR_RETURN(const int64_t used, source.keys.Int("expert_used_count", 1, experts));
   config.experts = static_cast<int>(experts);
   config.experts_used = static_cast<int>(used);
+  return OkStatus();
+}
+
+Status ReadExpertWidth(const FamilySource& source, ModelConfig& config) {
+  if (config.experts == 0)
+    return RefuseParameter("{} is missing", source.keys.Spelled("expert_count"));
+  return ReadInt(source.keys, "expert_feed_forward_length", 1, kMaxFeedForward,
+                 &config.expert_feed_forward);
+}
+
+Status ReadLayersWithoutExperts(const FamilySource& source, ModelConfig& config) {
+  constexpr std::string_view kListed = "mlp_only_layers";
+  std::vector<bool> without(static_cast<size_t>(config.layers));
+  if (source.form == Form::kGguf) {
+    for (int i = 0; i < config.layers; ++i) {
+      const auto has = [&](std::string_view name) {
+        return source.store.Find(fmt::format("blk.{}.{}", i, name)) != nullptr;
+      };
+      without[static_cast<size_t>(i)] = !has("ffn_gate_inp.weight") && has("ffn_gate.weight");
+    }
+  } else {
+    if (source.keys.Has(kListed)) {
+      ASSIGN_OR_RETURN(without, source.keys.Listed(kListed, config.layers));
+    }
+    ASSIGN_OR_RETURN(const int64_t step,
+                     source.keys.IntOr("interleave_moe_layer_step", 1, 1, kMaxLayers));
+    ASSIGN_OR_RETURN(const int64_t first,
+                     source.keys.IntOr("leading_dense_block_count", 0, 0, config.layers - 1));
+    ASSIGN_OR_RETURN(const int64_t last,
+                     source.keys.IntOr("moe_layer_end_index", -1, -1, kMaxLayers));
+    for (int i = 0; i < config.layers; ++i) {
+      if ((i + 1) % step != 0 || i < first || (last >= 0 && i > last))
+        without[static_cast<size_t>(i)] = true;
+    }
+  }
+  if (std::find(without.begin(), without.end(), false) == without.end())
+    return RefuseParameter("no layer has experts, though {} is {}",
+                           source.keys.Spelled("expert_count"), config.experts);
+  if (std::find(without.begin(), without.end(), true) != without.end())
+    config.without_experts = std::move(without);
   return OkStatus();
 }
 

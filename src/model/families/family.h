@@ -87,6 +87,12 @@ std::string KnownModelTypes();
 Status RefuseUnlessActivation(const FamilySource& source, std::string_view wanted);
 // Reads the number of experts and how many are used; does nothing if the file states none.
 Status ReadExperts(const FamilySource& source, ModelConfig& config);
+// Reads the width of experts, expert_feed_forward_length, of a family that has that key.
+Status ReadExpertWidth(const FamilySource& source, ModelConfig& config);
+// Which layers of a mixture have one network instead of experts: in a GGUF those without a router,
+// in a folder those that its keys say (mlp_only_layers, decoder_sparse_step, first_k_dense_replace
+// and ERNIE's).
+Status ReadLayersWithoutExperts(const FamilySource& source, ModelConfig& config);
 // attention.sliding_window; 0 or absent: none.
 Status ReadWindow(const FamilySource& source, ModelConfig& config);
 // Reads which layers have the window; without such a key `windowed` stays unchanged.
@@ -104,17 +110,18 @@ Status ReadBiases(const FamilySource& source, ModelConfig& config);
 
 // The supported families: each is defined in a file of its own, and family.cc lists them.
 extern const Family kLlama, kMistral, kMixtral;
-extern const Family kQwen2, kQwen3, kQwen3Moe;
+extern const Family kQwen2, kQwen2Moe, kQwen3, kQwen3Moe;
 extern const Family kGranite, kGraniteHybrid;
 extern const Family kOlmo2, kOlmo3;
 extern const Family kPhi3;
 extern const Family kSmolLm3;
 extern const Family kSeedOss;
-extern const Family kErnie45;
+extern const Family kErnie45, kErnie45Moe;
+extern const Family kOlmoe;
 extern const Family kExaone4;
 extern const Family kGemma;
 extern const Family kGemma2, kGemma3;
-extern const Family kGlm4;
+extern const Family kGlm4, kGlm4Moe;
 extern const Family kHunyuan;
 extern const Family kLfm2;
 

@@ -1,7 +1,6 @@
-// Qwen 2 and 2.5: biases of queries, keys and values. Qwen 3: norms of each head instead; its
-// mixture of experts.
+// Qwen 2 and 2.5: biases of queries, keys and values. Qwen 3: norms of each head instead. The
+// mixture of experts of each; Qwen 2's has a shared expert.
 #include <algorithm>
-#include <utility>
 
 #include "model/families/family.h"
 
@@ -29,6 +28,17 @@ constexpr std::string_view kQwen3MoeConfigKeys[] = {
     "norm_topk_prob", "num_experts",         "num_experts_per_tok",   "num_local_experts",
     "sliding_window", "use_sliding_window",  "moe_intermediate_size",
 };
+constexpr std::string_view kQwen2MoeConfigKeys[] = {
+    "qkv_bias",          "decoder_sparse_step", "layer_types",
+    "max_window_layers", "mlp_only_layers",     "moe_intermediate_size",
+    "norm_topk_prob",    "num_experts",         "num_experts_per_tok",
+    "sliding_window",    "use_sliding_window",  "shared_expert_intermediate_size"};
+constexpr std::string_view kQwen2MoeDefaults =
+    R"({"hidden_size":2048,"intermediate_size":5632,"num_hidden_layers":24,
+        "num_attention_heads":16,"num_key_value_heads":16,"max_position_embeddings":32768,
+        "rms_norm_eps":1e-6,"sliding_window":4096,"max_window_layers":28,
+        "moe_intermediate_size":1408,"shared_expert_intermediate_size":5632,
+        "num_experts_per_tok":4,"num_experts":60})";
 constexpr std::string_view kQwen3MoeDefaults =
     R"({"hidden_size":2048,"intermediate_size":6144,"num_hidden_layers":24,
         "num_attention_heads":32,"num_key_value_heads":4,"max_position_embeddings":32768,
@@ -83,20 +93,30 @@ Status DescribeQwen3(const FamilySource& source, ModelConfig& config) {
 Status DescribeQwen3Moe(const FamilySource& source, ModelConfig& config) {
   RETURN_IF_ERROR(ReadExperts(source, config));
   RETURN_IF_ERROR(DescribeQwen3(source, config));
-  if (config.experts == 0)
-    return RefuseParameter(source.keys.Spelled("expert_count") + " is missing");
-  ASSIGN_OR_RETURN(const int64_t wide,
-                   source.keys.Int("expert_feed_forward_length", 1, kMaxFeedForward));
-  config.feed_forward = static_cast<int>(wide);
-  ASSIGN_OR_RETURN(const int64_t step, source.keys.IntOr("decoder_sparse_step", 1, 0, kMaxLayers));
-  for (const auto& [key, dense] : {std::pair{"decoder_sparse_step", step != 1},
-                                   {"mlp_only_layers", source.keys.HasItems("mlp_only_layers")}}) {
-    if (!dense) continue;
-    return RefuseParameter(
-        "{} asks for layers without experts, which are not supported in a mixture", key);
-  }
+  RETURN_IF_ERROR(ReadExpertWidth(source, config));
+  RETURN_IF_ERROR(ReadLayersWithoutExperts(source, config));
   ASSIGN_OR_RETURN(config.expert_weights_sum_to_1,
                    source.keys.BoolOr("expert_weights_norm", source.form == Form::kGguf));
+  return OkStatus();
+}
+
+// The shared expert's output is weighed by a sigmoid of a gate of its own.
+Status DescribeQwen2Moe(const FamilySource& source, ModelConfig& config) {
+  RETURN_IF_ERROR(ReadExperts(source, config));
+  RETURN_IF_ERROR(DescribeQwen2(source, config));
+  RETURN_IF_ERROR(ReadExpertWidth(source, config));
+  // Old GGUFs lack it: their shared expert is as wide as a layer without experts.
+  ASSIGN_OR_RETURN(const int64_t shared,
+                   source.keys.IntOr("expert_shared_feed_forward_length", config.feed_forward, 1,
+                                     kMaxFeedForward));
+  config.shared_feed_forward = static_cast<int>(shared);
+  config.shared_gate = true;
+  ASSIGN_OR_RETURN(config.qkv_bias, source.keys.BoolOr("qkv_bias", true));
+  if (source.form == Form::kGguf)
+    config.qkv_bias = source.store.Find("blk.0.attn_q.bias") != nullptr;
+  RETURN_IF_ERROR(ReadLayersWithoutExperts(source, config));
+  ASSIGN_OR_RETURN(config.expert_weights_sum_to_1,
+                   source.keys.BoolOr("expert_weights_norm", false));
   return OkStatus();
 }
 
@@ -109,6 +129,14 @@ const Family kQwen2 = {.architecture = "qwen2",
                        .config_defaults = kQwen2Defaults,
                        .window_list = true,
                        .describe = &DescribeQwen2};
+const Family kQwen2Moe = {.architecture = "qwen2moe",
+                          .model_type = "qwen2_moe",
+                          .keys = kQwenMoeKeys,
+                          .config_keys = kQwen2MoeConfigKeys,
+                          .config_defaults = kQwen2MoeDefaults,
+                          .expert_width_key = true,
+                          .window_list = true,
+                          .describe = &DescribeQwen2Moe};
 const Family kQwen3 = {.architecture = "qwen3",
                        .model_type = "qwen3",
                        .keys = kQwenKeys,
