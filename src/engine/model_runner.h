@@ -41,7 +41,7 @@ struct SequenceSlice {
   // If the step fails, the contents of `state` and `state_save` count for nothing.
   kv::SlotId state = kv::kNoSlot;
   kv::SlotId state_from = kv::kNoSlot;  // no slice of the plan writes it
-  kv::SlotId state_save = kv::kNoSlot;  // of no other slice of the plan
+  kv::SlotId state_save = kv::kNoSlot;  // no other slice of the plan uses it
   // Trailing draft tokens, verified in this step, at most kMaxDrafts: if `sample`, the token that
   // follows each of them is drawn too, as if all tokens before it had been drawn.
   int drafts = 0;

@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include "engine/decoder_instance.h"
-#include "engine/invariants.h"
 #include "engine/policy/checkpoint.h"
 #include "engine/testing/engine_harness.h"
 
@@ -13,9 +12,9 @@ namespace {
 
 using testing::EngineHarness;
 using testing::FakeModelOptions;
-using testing::HarnessClient;
 using testing::TestPrompt;
 using testing::TestRequest;
+using testing::TextOf;
 
 FakeModelOptions Recurrent(int slots, int blocks = 256) {
   FakeModelOptions model;
@@ -28,35 +27,6 @@ EngineOptions Sequences(int max_num_seqs) {
   EngineOptions options;
   options.scheduler.max_num_seqs = max_num_seqs;
   return options;
-}
-
-void ExpectSoloAndNothingHeld(EngineHarness& h) {
-  for (size_t i = 0; i < h.size(); ++i) {
-    HarnessClient& c = h.client(i);
-    ASSERT_TRUE(c.done()) << i;
-    ASSERT_TRUE(c.status().ok()) << c.status();
-    for (int k = 0; k < c.request.n; ++k)
-      EXPECT_EQ(c.choices[static_cast<size_t>(k)].tokens, h.Solo(c.request, k)) << i;
-  }
-  EXPECT_THAT(h.runner().violations(), ::testing::IsEmpty());
-  EngineSnapshot snapshot;
-  TakeSnapshot(h.engine().decoder_for_test(), &snapshot);
-  EXPECT_EQ(FindViolation(snapshot), "");
-  EXPECT_EQ(snapshot.active, 0);
-  EXPECT_EQ(snapshot.states_active, 0);
-}
-
-// Runs a request to its end and returns the tokens that the model computed for it.
-int64_t TokensComputed(EngineHarness& h, Request request) {
-  const uint64_t before = h.runner().tokens_computed();
-  h.MustSubmit(std::move(request));
-  EXPECT_TRUE(h.RunToEnd());
-  return static_cast<int64_t>(h.runner().tokens_computed() - before);
-}
-
-std::vector<TokenId> TextOf(std::vector<TokenId> a, const std::vector<TokenId>& b) {
-  a.insert(a.end(), b.begin(), b.end());
-  return a;
 }
 
 TEST(Checkpoint, IsWantedAtTheseTokens) {
@@ -82,7 +52,7 @@ TEST(Checkpoint, IsWantedAtTheseTokens) {
   EXPECT_THAT(all({.size = 100, .prompt = 100, .forks = true}), ElementsAre(96, 99));
   EXPECT_THAT(all({.size = 100, .prompt = 100, .cached = false, .forks = true}), ElementsAre(99));
   EXPECT_THAT(all({.size = 100, .prompt = 100, .cached = false}), IsEmpty());
-  EXPECT_EQ(NextCheckpoint({.start = 130, .size = 131, .prompt = 100}), 160);  // of an answer
+  EXPECT_EQ(NextCheckpoint({.start = 130, .size = 131, .prompt = 100}), 160) << "in an answer";
 }
 
 TEST(RecurrentState, ASecondTurnComputesOnlyTheNewTokens) {
@@ -90,13 +60,13 @@ TEST(RecurrentState, ASecondTurnComputesOnlyTheNewTokens) {
     for (const int answer : {1, 12, 13, 29, 60}) {
       EngineHarness h(Sequences(4), Recurrent(16));
       const std::vector<TokenId> first = TestPrompt(1, prompt);
-      EXPECT_EQ(TokensComputed(h, TestRequest(first, answer)), prompt + answer - 1);
+      EXPECT_EQ(h.TokensComputed(TestRequest(first, answer)), prompt + answer - 1);
       std::vector<TokenId> second = TextOf(first, h.client(0).choices[0].tokens);
       second = TextOf(second, TestPrompt(2, 15));
       // The last token of the answer was drawn and never computed.
-      EXPECT_EQ(TokensComputed(h, TestRequest(second, 5)), 1 + 15 + 5 - 1);
+      EXPECT_EQ(h.TokensComputed(TestRequest(second, 5)), 1 + 15 + 5 - 1);
       EXPECT_EQ(h.client(1).usage.cached_tokens, prompt + answer - 1);
-      ExpectSoloAndNothingHeld(h);
+      EXPECT_EQ(h.FindFault(), "");
     }
   }
 }
@@ -104,25 +74,25 @@ TEST(RecurrentState, ASecondTurnComputesOnlyTheNewTokens) {
 TEST(RecurrentState, ATurnThatDropsTheEndOfTheAnswerContinuesAtItsLastBlock) {
   EngineHarness h(Sequences(4), Recurrent(16));
   const std::vector<TokenId> first = TestPrompt(1, 100);
-  TokensComputed(h, TestRequest(first, 90));
+  h.TokensComputed(TestRequest(first, 90));
   std::vector<TokenId> answer = h.client(0).choices[0].tokens;
   answer.resize(82);  // 182 tokens are known, the state after 160 is kept
-  TokensComputed(h, TestRequest(TextOf(TextOf(first, answer), TestPrompt(2, 15)), 5));
+  h.TokensComputed(TestRequest(TextOf(TextOf(first, answer), TestPrompt(2, 15)), 5));
   EXPECT_EQ(h.client(1).usage.cached_tokens, 160);
   // A prompt that drops the whole answer continues at the prompt's last block.
-  TokensComputed(h, TestRequest(TextOf(first, TestPrompt(3, 15)), 5));
+  h.TokensComputed(TestRequest(TextOf(first, TestPrompt(3, 15)), 5));
   EXPECT_EQ(h.client(2).usage.cached_tokens, 96);
-  ExpectSoloAndNothingHeld(h);
+  EXPECT_EQ(h.FindFault(), "");
 }
 
 TEST(RecurrentState, ACommonBeginningIsFoundFromItsThirdUseOn) {
   EngineHarness h(Sequences(4), Recurrent(16));
   const std::vector<TokenId> system = TestPrompt(1, 200);
   for (int i = 0; i < 4; ++i) {
-    TokensComputed(h, TestRequest(TextOf(system, TestPrompt(10 + i, 70)), 5));
+    h.TokensComputed(TestRequest(TextOf(system, TestPrompt(10 + i, 70)), 5));
     EXPECT_EQ(h.client(static_cast<size_t>(i)).usage.cached_tokens, i < 2 ? 0 : 192);
   }
-  ExpectSoloAndNothingHeld(h);
+  EXPECT_EQ(h.FindFault(), "");
 }
 
 TEST(RecurrentState, ChoicesOfOnePromptComputeItOnce) {
@@ -133,8 +103,8 @@ TEST(RecurrentState, ChoicesOfOnePromptComputeItOnce) {
       r.n = 5;
       r.use_prefix_cache = cache;
       // Each choice computes the prompt's last token, and all but the last one that it draws.
-      EXPECT_EQ(TokensComputed(h, std::move(r)), prompt + 4 + 5 * 5) << cache << " " << prompt;
-      ExpectSoloAndNothingHeld(h);
+      EXPECT_EQ(h.TokensComputed(std::move(r)), prompt + 4 + 5 * 5) << cache << " " << prompt;
+      EXPECT_EQ(h.FindFault(), "");
     }
   }
 }
@@ -152,7 +122,7 @@ TEST(RecurrentState, APreemptedSequenceComputesNothingAgain) {
   ASSERT_TRUE(h.RunToEnd());
   EXPECT_GE(h.engine().stats().preemptions, 2u);
   EXPECT_EQ(h.runner().tokens_computed(), 90u + 99u + 3u * (40u + 9u));
-  ExpectSoloAndNothingHeld(h);
+  EXPECT_EQ(h.FindFault(), "");
 }
 
 TEST(RecurrentState, FewSlotsServeAll) {
@@ -169,7 +139,7 @@ TEST(RecurrentState, FewSlotsServeAll) {
       int most = 0;
       while (h.RunOnce()) most = std::max(most, h.engine().stats().running);
       EXPECT_LE(most, slots);
-      ExpectSoloAndNothingHeld(h);
+      EXPECT_EQ(h.FindFault(), "");
     }
   }
 }
@@ -182,7 +152,7 @@ TEST(RecurrentState, AFailedStepIsComputedAgainFromCheckpoints) {
     };
     for (int i = 0; i < 6; ++i) h.MustSubmit(TestRequest(TestPrompt(i, 50 + 20 * i), 70));
     ASSERT_TRUE(h.RunToEnd());
-    ExpectSoloAndNothingHeld(h);
+    EXPECT_EQ(h.FindFault(), "");
     // What was lost lies behind each sequence's last checkpoint.
     const uint64_t once = 6 * (50 + 69) + 20 * 15;
     EXPECT_LE(h.runner().tokens_computed(), once + 6 * 2 * kBlockTokens + 512);
@@ -234,7 +204,7 @@ TEST(RecurrentState, StepsHaveNoDraftTokensAndAreNotAborted) {
   ASSERT_TRUE(h.RunToEnd());
   EXPECT_EQ(h.engine().stats().draft_tokens, 0u);
   EXPECT_EQ(h.runner().given_up(), 0u);
-  ExpectSoloAndNothingHeld(h);
+  EXPECT_EQ(h.FindFault(), "");
 }
 
 }  // namespace

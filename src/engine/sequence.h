@@ -177,11 +177,11 @@ struct Reuse {
   kv::PrefixIndex::Match found;     // of the prompt, in the prefix index or with a sibling
   std::vector<kv::BlockId> blocks;  // the full ones of `found`
   int queried = 0;                  // tokens looked for in the prefix index
-  // Of a model with recurrent states: the checkpoint at the end of `found`, and the end of what
-  // the index knows beyond it.
+  // With recurrent states: the checkpoint at the end of `found`, and the end of what the index
+  // knows beyond it.
   kv::SlotId state = kv::kNoSlot;
   int branch = 0;
-  std::vector<kv::SlotId> windows;  // of the full blocks that the next token sees, the last first
+  std::vector<kv::SlotId> windows;  // slots of the full blocks that the next token sees, last first
   kv::SlotId partial_window = kv::kNoSlot;
 };
 
@@ -267,8 +267,8 @@ class SequenceMemory {
   void AttachLive(Sequence& s, kv::BlockId tail);
 
   kv::KvBlockPool& pool_;
-  kv::SlotPool& states_;   // of pool_
-  kv::SlotPool& windows_;  // of pool_
+  kv::SlotPool& states_;   // pool_.states()
+  kv::SlotPool& windows_;  // pool_.windows()
   const int window_;
   std::vector<Sequence*> idle_;  // paused or waiting, yet holding memory
 };

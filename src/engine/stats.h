@@ -38,7 +38,7 @@ struct EngineStats {
   uint64_t preemptions = 0;
   uint64_t prefix_queried_tokens = 0, prefix_hit_tokens = 0;
   uint64_t kv_evicted_blocks = 0;
-  uint64_t evicted_checkpoints = 0;  // of recurrent states, for other slots
+  uint64_t evicted_checkpoints = 0;  // checkpoints of recurrent states whose slots others took
   uint64_t wasted_tokens =
       0;  // computed for requests that were then cancelled, failed or preempted
   uint64_t reader_pauses = 0, reader_cancels = 0;

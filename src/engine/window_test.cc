@@ -6,7 +6,6 @@
 #include <gtest/gtest.h>
 
 #include "engine/decoder_instance.h"
-#include "engine/invariants.h"
 #include "engine/testing/engine_harness.h"
 
 namespace tutti::engine {
@@ -14,9 +13,9 @@ namespace {
 
 using testing::EngineHarness;
 using testing::FakeModelOptions;
-using testing::HarnessClient;
 using testing::TestPrompt;
 using testing::TestRequest;
+using testing::TextOf;
 
 FakeModelOptions Windowed(int window, int window_blocks, int blocks = 256) {
   FakeModelOptions model;
@@ -31,34 +30,6 @@ EngineOptions AtOnce(int max_num_seqs) {
   options.scheduler.max_num_seqs = max_num_seqs;
   options.scheduler.speculate = false;  // draft tokens are computed too
   return options;
-}
-
-void ExpectSoloAndNoWindows(EngineHarness& h) {
-  for (size_t i = 0; i < h.size(); ++i) {
-    HarnessClient& c = h.client(i);
-    ASSERT_TRUE(c.done()) << i;
-    ASSERT_TRUE(c.status().ok()) << c.status();
-    for (int k = 0; k < c.request.n; ++k)
-      EXPECT_EQ(c.choices[static_cast<size_t>(k)].tokens, h.Solo(c.request, k)) << i;
-  }
-  EXPECT_THAT(h.runner().violations(), ::testing::IsEmpty());
-  EngineSnapshot snapshot;
-  TakeSnapshot(h.engine().decoder_for_test(), &snapshot);
-  EXPECT_EQ(FindViolation(snapshot), "");
-  EXPECT_EQ(snapshot.active, 0);
-  EXPECT_EQ(snapshot.windows_active, 0);
-}
-
-int64_t ComputedFor(EngineHarness& h, Request request) {
-  const uint64_t before = h.runner().tokens_computed();
-  h.MustSubmit(std::move(request));
-  EXPECT_TRUE(h.RunToEnd());
-  return static_cast<int64_t>(h.runner().tokens_computed() - before);
-}
-
-std::vector<TokenId> Chain(std::vector<TokenId> a, const std::vector<TokenId>& b) {
-  a.insert(a.end(), b.begin(), b.end());
-  return a;
 }
 
 TEST(Window, BlocksThatQueriesSee) {
@@ -92,7 +63,7 @@ TEST(Window, ALongContextHoldsTheBlocksOfItsWindow) {
   }
   EXPECT_EQ(most, kWindow / kBlockTokens + 1);
   EXPECT_GT(pool.total(), 1000);
-  ExpectSoloAndNoWindows(h);
+  EXPECT_EQ(h.FindFault(), "");
 }
 
 TEST(Window, ASecondTurnComputesOnlyTheNewTokens) {
@@ -100,10 +71,10 @@ TEST(Window, ASecondTurnComputesOnlyTheNewTokens) {
     for (const int prompt : {20, 64, 100, 700}) {
       EngineHarness h(AtOnce(2), Windowed(window, 60));
       const std::vector<TokenId> first = TestPrompt(1, prompt);
-      EXPECT_EQ(ComputedFor(h, TestRequest(first, 30)), prompt + 29);
-      std::vector<TokenId> second = Chain(first, h.client(0).choices[0].tokens);
-      EXPECT_EQ(ComputedFor(h, TestRequest(Chain(second, TestPrompt(2, 15)), 5)), 1 + 15 + 4);
-      ExpectSoloAndNoWindows(h);
+      EXPECT_EQ(h.TokensComputed(TestRequest(first, 30)), prompt + 29);
+      std::vector<TokenId> second = TextOf(first, h.client(0).choices[0].tokens);
+      EXPECT_EQ(h.TokensComputed(TestRequest(TextOf(second, TestPrompt(2, 15)), 5)), 1 + 15 + 4);
+      EXPECT_EQ(h.FindFault(), "");
     }
   }
 }
@@ -111,17 +82,17 @@ TEST(Window, ASecondTurnComputesOnlyTheNewTokens) {
 TEST(Window, AHitNeedsTheBlocksOfTheWindowAtItsEnd) {
   EngineHarness h(AtOnce(1), Windowed(64, 40));
   const std::vector<TokenId> system = TestPrompt(1, 200);
-  ComputedFor(h, TestRequest(Chain(system, TestPrompt(2, 300)), 5));
+  h.TokensComputed(TestRequest(TextOf(system, TestPrompt(2, 300)), 5));
   // Blocks behind the window are still known, as there was room.
-  ComputedFor(h, TestRequest(Chain(system, TestPrompt(3, 50)), 5));
+  h.TokensComputed(TestRequest(TextOf(system, TestPrompt(3, 50)), 5));
   EXPECT_EQ(h.client(1).usage.cached_tokens, 200);
   // Others take their place: the blocks of the other layers alone are not enough.
-  ComputedFor(h, TestRequest(TestPrompt(4, 1500), 5));
+  h.TokensComputed(TestRequest(TestPrompt(4, 1500), 5));
   EXPECT_GT(h.engine().decoder_for_test().pool().windows().evicted(), 0u);
   EXPECT_EQ(h.engine().decoder_for_test().pool().evicted(), 0u);
-  ComputedFor(h, TestRequest(Chain(system, TestPrompt(5, 50)), 5));
+  h.TokensComputed(TestRequest(TextOf(system, TestPrompt(5, 50)), 5));
   EXPECT_EQ(h.client(3).usage.cached_tokens, 0);
-  ExpectSoloAndNoWindows(h);
+  EXPECT_EQ(h.FindFault(), "");
 }
 
 TEST(Window, ChoicesOfOnePromptComputeItOnce) {
@@ -131,8 +102,8 @@ TEST(Window, ChoicesOfOnePromptComputeItOnce) {
       Request r = TestRequest(TestPrompt(1, prompt), 6, 0.9);
       r.n = 5;
       r.use_prefix_cache = cache;
-      EXPECT_EQ(ComputedFor(h, std::move(r)), prompt + 4 + 5 * 5) << cache << " " << prompt;
-      ExpectSoloAndNoWindows(h);
+      EXPECT_EQ(h.TokensComputed(std::move(r)), prompt + 4 + 5 * 5) << cache << " " << prompt;
+      EXPECT_EQ(h.FindFault(), "");
     }
   }
 }
@@ -151,7 +122,7 @@ TEST(Window, TheLeastMemoryServesAll) {
         h.MustSubmit(std::move(r));
       }
       ASSERT_TRUE(h.RunToEnd());
-      ExpectSoloAndNoWindows(h);
+      EXPECT_EQ(h.FindFault(), "");
     }
   }
 }

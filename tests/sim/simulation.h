@@ -21,7 +21,7 @@ struct ScheduleReport {
   int64_t steps = 0, tokens = 0;
   int64_t preemptions = 0, prefix_hit_tokens = 0, reader_pauses = 0, injected_faults = 0;
   int64_t drafts = 0, accepted = 0;  // tokens proposed, and those that came true
-  // Of models with recurrent states: hits are part of prefix_hit_tokens.
+  // Hits of models with recurrent states, a part of prefix_hit_tokens.
   int64_t state_hit_tokens = 0, checkpoints_evicted = 0;
   int64_t window_hit_tokens = 0;  // of models with blocks of their own for windows
   double pool_share = 0;          // pool / need

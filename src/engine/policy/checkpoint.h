@@ -19,7 +19,7 @@ inline constexpr int kShortestCheckpoint = 2 * kBlockTokens;
 struct CheckpointView {
   int start = 0;       // tokens in the state
   int size = 0;        // tokens that the sequence has; all but the last are computed before a draw
-  int prompt = 0;      // of these, its prompt's
+  int prompt = 0;      // tokens of its prompt
   bool cached = true;  // the prefix index may keep checkpoints of it
   bool forks = false;  // other choices of the request wait to start from its prompt
   int branch = 0;      // end of a known beginning that has no checkpoint; 0: none

@@ -6,6 +6,8 @@
 #include <utility>
 
 #include "base/check.h"
+#include "engine/decoder_instance.h"
+#include "engine/invariants.h"
 
 namespace tutti::engine::testing {
 
@@ -134,6 +136,39 @@ std::vector<TokenId> EngineHarness::Solo(const Request& request, int choice) {
     ends.insert(ends.end(), request.end_tokens.begin(), request.end_tokens.end());
   state.end_tokens = ends;
   return runner_.Solo(request.prompt, state, request.sampling.max_tokens.value_or(0), ends);
+}
+
+int64_t EngineHarness::TokensComputed(Request request) {
+  const uint64_t before = runner_.tokens_computed();
+  MustSubmit(std::move(request));
+  CHECK(RunToEnd());
+  return static_cast<int64_t>(runner_.tokens_computed() - before);
+}
+
+std::string EngineHarness::FindFault() {
+  for (size_t i = 0; i < size(); ++i) {
+    const HarnessClient& c = client(i);
+    const std::string who = "client " + std::to_string(i);
+    if (!c.done()) return who + " has no end";
+    if (!c.status().ok()) return who + ": " + c.status().message();
+    for (int k = 0; k < c.request.n; ++k) {
+      if (c.choices[static_cast<size_t>(k)].tokens != Solo(c.request, k))
+        return who + " has another output than alone";
+    }
+  }
+  if (!runner_.violations().empty()) return runner_.violations().front();
+  EngineSnapshot snapshot;
+  TakeSnapshot(engine_->decoder_for_test(), &snapshot);
+  if (std::string why = FindViolation(snapshot); !why.empty()) return why;
+  if (snapshot.active != 0) return "blocks are still in use";
+  if (snapshot.states_active != 0) return "states are still in use";
+  if (snapshot.windows_active != 0) return "blocks of windows are still in use";
+  return "";
+}
+
+std::vector<TokenId> TextOf(std::vector<TokenId> a, const std::vector<TokenId>& b) {
+  a.insert(a.end(), b.begin(), b.end());
+  return a;
 }
 
 std::vector<TokenId> TestPrompt(int from, int count) {

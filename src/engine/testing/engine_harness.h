@@ -77,6 +77,13 @@ class EngineHarness {
   bool RunOnce();
 
   std::vector<TokenId> Solo(const Request& request, int choice = 0);
+  // Runs the request, and all others, to the end and returns the tokens that the model computed
+  // meanwhile.
+  int64_t TokensComputed(Request request);
+  // After all requests: a client without an end, a failed one, an output that is not that of its
+  // request alone, a fault that the runner saw, a broken invariant, a block or slot still in use.
+  // Empty if there is none.
+  std::string FindFault();
   TimePoint start() const { return start_; }
   Duration now() const { return clock_.Now() - start_; }
 
@@ -102,6 +109,8 @@ class EngineHarness {
   Duration longest_idle_gap_{0};
 };
 
+// One text after another.
+std::vector<TokenId> TextOf(std::vector<TokenId> a, const std::vector<TokenId>& b);
 // A prompt of `count` tokens that differs with `from`.
 std::vector<TokenId> TestPrompt(int from, int count);
 Request TestRequest(std::vector<TokenId> prompt, int max_tokens, double temperature = 0,
