@@ -18,8 +18,6 @@ namespace tutti::kv {
 
 using SlotId = int32_t;  // index of a slot in the device's memory, >= 0
 inline constexpr SlotId kNoSlot = -1;
-using StateId = SlotId;  // of a recurrent state
-inline constexpr StateId kNoState = kNoSlot;
 
 class SlotPool {
  public:

@@ -292,7 +292,7 @@ void CpuModelRunner::CopyBlocks(const engine::StepPlan& plan, model::Team& team)
   }
 }
 
-std::byte* CpuModelRunner::StateSlot(kv::StateId slot) {
+std::byte* CpuModelRunner::StateSlot(kv::SlotId slot) {
   CHECK(slot >= 0 && slot < limits_.state_slots) << slot;
   return states_.data() + static_cast<size_t>(slot) * decoder_->state_bytes();
 }
@@ -300,7 +300,7 @@ std::byte* CpuModelRunner::StateSlot(kv::StateId slot) {
 void CpuModelRunner::BeginStates(const engine::StepPlan& plan, model::Team& team) {
   team.ForEachRow(static_cast<int>(plan.slices.size()), [&](size_t i) {
     const engine::SequenceSlice& slice = plan.slices[i];
-    if (slice.state_from != kv::kNoState) {
+    if (slice.state_from != kv::kNoSlot) {
       std::memcpy(StateSlot(slice.state), StateSlot(slice.state_from), decoder_->state_bytes());
     } else if (slice.start == 0) {
       std::memset(StateSlot(slice.state), 0, decoder_->state_bytes());
@@ -311,7 +311,7 @@ void CpuModelRunner::BeginStates(const engine::StepPlan& plan, model::Team& team
 void CpuModelRunner::SaveStates(const engine::StepPlan& plan, model::Team& team) {
   team.ForEachRow(static_cast<int>(plan.slices.size()), [&](size_t i) {
     const engine::SequenceSlice& slice = plan.slices[i];
-    if (slice.state_save != kv::kNoState)
+    if (slice.state_save != kv::kNoSlot)
       std::memcpy(StateSlot(slice.state_save), StateSlot(slice.state), decoder_->state_bytes());
   });
 }

@@ -118,7 +118,7 @@ class CpuModelRunner final : public engine::ModelRunner {
   // Before the layers: each slice's state as its plan says. After them: the wanted copies.
   void BeginStates(const engine::StepPlan& plan, model::Team& team);
   void SaveStates(const engine::StepPlan& plan, model::Team& team);
-  std::byte* StateSlot(kv::StateId slot);
+  std::byte* StateSlot(kv::SlotId slot);
   void FinishRow(const engine::StepPlan& plan, const HeadRow& row, int index_in_batch, int worker);
   void ReportRows(const engine::StepPlan& plan);
   float* LogitsRow(int index_in_batch);

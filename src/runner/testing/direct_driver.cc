@@ -27,7 +27,7 @@ int DirectDriver::NewSequence(api::SamplingParams params, uint64_t seed) {
   sequence->params = std::move(params);
   sequence->sampler.params = &sequence->params;
   sequence->sampler.seed = seed;
-  const auto count = static_cast<kv::StateId>(sequences_.size());
+  const auto count = static_cast<kv::SlotId>(sequences_.size());
   if (runner_.limits().state_slots > 0) {
     CHECK_LT(count, runner_.limits().state_slots) << "each sequence has a slot";
     sequence->state = count;
@@ -51,7 +51,7 @@ int DirectDriver::Fork(int other, int tokens) {
     copies_.push_back({from.blocks[full], to.blocks[full]});
   }
   to.length = tokens;
-  CHECK(from.state == kv::kNoState || tokens == 0 || tokens == from.length);
+  CHECK(from.state == kv::kNoSlot || tokens == 0 || tokens == from.length);
   if (tokens > 0) to.state_from = from.state;
   return id;
 }
@@ -64,7 +64,7 @@ void DirectDriver::Evict(int sequence) {
   s.blocks.clear();
   s.owned.clear();
   s.length = 0;
-  s.state_from = kv::kNoState;
+  s.state_from = kv::kNoSlot;
 }
 
 Status DirectDriver::Cover(Sequence& sequence, int tokens) {
@@ -104,7 +104,7 @@ Result<engine::StepResult> DirectDriver::Step(std::span<const Part> parts) {
     slice.blocks = s.blocks;
     slice.sample = part.sample;
     slice.state = s.state;
-    slice.state_from = std::exchange(s.state_from, kv::kNoState);
+    slice.state_from = std::exchange(s.state_from, kv::kNoSlot);
     slice.drafts = part.drafts;
     slice.sampler = &s.sampler;
     slice.prompt_logprobs = part.prompt_logprobs;

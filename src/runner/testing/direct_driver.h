@@ -36,8 +36,8 @@ class DirectDriver {
   // Returns the sequence's number.
   int NewSequence(api::SamplingParams params = GreedyParams(), uint64_t seed = 0);
   // A sequence that starts with the first `tokens` tokens of `other`, reading other's blocks where
-  // they are full and a copy of the last one where it is not. Of a model with recurrent states: all
-  // tokens of `other`, which takes no step before the fork's first one.
+  // they are full and a copy of the last one where it is not. With recurrent states it must have
+  // all tokens of `other`, which takes no step before the fork's first one.
   int Fork(int other, int tokens);
   // Forgets the sequence's cache, as preemption does: it starts again at position 0. Tokens drawn
   // are kept.
@@ -65,8 +65,8 @@ class DirectDriver {
     std::vector<kv::BlockId> blocks;
     std::vector<bool> owned;  // blocks[i] goes back to the pool with this sequence
     int length = 0;           // tokens in the cache
-    kv::StateId state = kv::kNoState;
-    kv::StateId state_from = kv::kNoState;  // of the sequence it was forked from
+    kv::SlotId state = kv::kNoSlot;
+    kv::SlotId state_from = kv::kNoSlot;  // of the sequence it was forked from
   };
   const Sequence& Of(int sequence) const { return *sequences_[static_cast<size_t>(sequence)]; }
   Sequence& Of(int sequence) { return *sequences_[static_cast<size_t>(sequence)]; }
