@@ -345,7 +345,7 @@ Status DecoderPlan::PlanDraft() {
   ASSIGN_OR_RETURN(const Speculate how, SpeculateFromSettings(settings));
   engine_options.scheduler.speculate = how != Speculate::kOff;
   if (how == Speculate::kDraft && runner_options.state_slots > 0) {
-    return BadValue("draft", "a model with recurrent states takes no draft; leave --draft out");
+    return BadValue("draft", "models with recurrent states take no draft model; leave --draft out");
   }
   if (how == Speculate::kDraft) {
     ASSIGN_OR_RETURN(

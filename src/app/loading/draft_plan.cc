@@ -76,7 +76,8 @@ Result<DraftPlan> DraftPlan::Open(const Settings& settings, const DraftHost& hos
                                         host.rows, config.vocab_size)));
   }
   if (model::Decoder::StateBytes(config) > 0) {
-    return named(BadValue("draft", "a draft model has no recurrent states; choose another one"));
+    return named(BadValue(
+        "draft", "draft models with recurrent states are not supported; choose another one"));
   }
   plan.mode_ = WeightModeOf(DTypeOf(settings, plan.ref_, plan.checkpoint_));
   const auto planned =

@@ -15,8 +15,10 @@ Result<int> StateSlots(const Settings& settings, size_t state_bytes, size_t bloc
   const int64_t budget = settings.Int("kv-cache-bytes");
   // Each running sequence has one, and one more is written while another is copied.
   const int64_t running = settings.Int("max-num-seqs") + 1;
-  // A quarter of the memory for checkpoints; more of them than blocks could not be found.
-  const int64_t wanted = std::min(budget / 4 / state, budget / block);
+  // A quarter of the memory for checkpoints. Each belongs to a block, so more than blocks are of no
+  // use; nor are more than a million, which small states would give.
+  constexpr int64_t kMaxCheckpoints = int64_t{1} << 20;
+  const int64_t wanted = std::min({budget / 4 / state, budget / block, kMaxCheckpoints});
   const int64_t slots = std::max(running, wanted);
   if (budget - slots * state < block) {
     return BadValue(

@@ -24,6 +24,10 @@ TEST(StateSlots, TakeAQuarterOfTheMemoryForCheckpoints) {
 
 TEST(StateSlots, AreNoMoreThanBlocks) { EXPECT_EQ(Slots("8MiB", "8", 64, 262144).value(), 32); }
 
+TEST(StateSlots, AreBoundedForSmallStates) {
+  EXPECT_EQ(Slots("16TiB", "8", 64, 64).value(), 1 << 20);
+}
+
 TEST(StateSlots, AreOneMoreThanSequencesAtLeast) {
   EXPECT_EQ(Slots("8MiB", "16", 262144, 4096).value(), 17);
 }
