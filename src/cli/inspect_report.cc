@@ -236,8 +236,8 @@ constexpr const char* kMemorySchema = "tutti.inspect.memory.v1";
 struct MemoryFacts {
   size_t weights = 0;   // packed
   size_t kv_pool = 0;   // --kv-cache-bytes less the states, in whole blocks
-  int state_slots = 0;  // of recurrent states, within --kv-cache-bytes
-  size_t state = 0;     // of one of them
+  int state_slots = 0;  // slots of recurrent states, within --kv-cache-bytes
+  size_t state = 0;     // bytes of one slot
   size_t kv_token = 0;  // of one token in all layers
   std::string_view kv_dtype;
   int context = 0, max_num_seqs = 0;       // of one sequence; sequences that run together

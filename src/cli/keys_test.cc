@@ -139,6 +139,7 @@ TEST_P(KeysTest, AKeyIsMadeListedRotatedAndRevoked) {
   const std::string key = made.out.substr(0, made.out.size() - 1);
   EXPECT_EQ(key.size(), auth::kKeyChars) << "nothing else on standard output";
   EXPECT_THAT(made.err, HasSubstr("shown this once"));
+  EXPECT_THAT(made.err, HasSubstr("without a key or a user are refused from now on"));
   EXPECT_THAT(made.err, Not(HasSubstr(key)));
   EXPECT_TRUE(Ask([&](const Holder& holder) { return holder.Accepts(key); }));
 
@@ -154,6 +155,7 @@ TEST_P(KeysTest, AKeyIsMadeListedRotatedAndRevoked) {
   const Outcome revoked = Run({"keys", "revoke", "ci"});
   ASSERT_EQ(revoked.status, 0) << revoked.err;
   EXPECT_THAT(revoked.out, HasSubstr("revoked " + key.substr(6, 12)));
+  EXPECT_THAT(revoked.err, HasSubstr("No active key is left"));
   EXPECT_FALSE(Ask([&](const Holder& holder) { return holder.Accepts(key); }));
   EXPECT_THAT(Run({"keys", "list", "--json"}).out, HasSubstr(R"("state":"revoked")"));
 }
