@@ -243,19 +243,9 @@ Result<std::vector<bool>> ConfigParameters::Recurrent(std::string_view kind, int
     }
     return recurrent;
   }
-  const boost::json::value* value = file_.Find(kAttention);
-  if (value == nullptr) return recurrent;
-  recurrent.assign(wanted, true);
-  const boost::json::array* list = value->if_array();
-  for (size_t i = 0; list != nullptr && i < list->size(); ++i) {
-    const int64_t* layer = (*list)[i].if_int64();
-    if (layer == nullptr || *layer < 0 || *layer >= layers) {
-      list = nullptr;
-      break;
-    }
-    recurrent[static_cast<size_t>(*layer)] = false;
-  }
-  if (list == nullptr) return file_.Refuse(kAttention, "must be a list of layers below {}", layers);
+  if (!Has(kAttention)) return recurrent;
+  ASSIGN_OR_RETURN(recurrent, Listed(kAttention, layers));
+  recurrent.flip();
   return recurrent;
 }
 

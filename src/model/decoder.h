@@ -155,7 +155,7 @@ class Decoder {
   // make one block of 32.
   static constexpr int kGatedGranule = 2;
   // Up to this many values (rows x columns) of a mixture's layer, one worker chooses, groups and
-  // quantises for all rows: that takes less time than the barriers between these steps.
+  // quantises for all rows, which saves the barriers between these steps. The bound is a guess.
   static constexpr int kSerialExpertValues = 4096;
   // Where activations of one matrix are put: the team's, or one worker's own copy.
   struct ActivationMemory {

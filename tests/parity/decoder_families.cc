@@ -95,8 +95,6 @@ gguf::testing::Bytes GgufOf(const FamilyGolden& golden, tensor::DType type) {
       }
       const auto element = flags ? gguf::ValueType::kBool : gguf::ValueType::kInt32;
       writer.RawArray(name, static_cast<uint32_t>(element), list.size(), bytes);
-    } else if (key.value().is_bool()) {
-      writer.Bool(name, key.value().as_bool());
     } else if (key.value().is_double()) {
       writer.F32(name, key.value().to_number<float>());
     } else {

@@ -357,6 +357,7 @@ TEST(DecoderFamiliesTest, StatesOfAnotherWidthThanTheTensorsAreRefused) {
 }
 
 TEST(DecoderFamiliesTest, ARunnerWithoutSlotsRefusesAModelWithStates) {
+  int refused = 0;
   for (const FamilyGolden& golden : FamilyGoldens()) {
     if (golden.family != "lfm2") continue;
     auto weights = LoadFolder(golden, WeightMode::kF32);
@@ -370,7 +371,9 @@ TEST(DecoderFamiliesTest, ARunnerWithoutSlotsRefusesAModelWithStates) {
     ASSERT_FALSE(runner.ok());
     EXPECT_EQ(runner.status().reason(), "invalid_value");
     EXPECT_NE(runner.status().message().find("recurrent states"), std::string::npos);
+    ++refused;
   }
+  EXPECT_EQ(refused, 1);
 }
 
 // All experts of a layer are two phases, so that a step's phases do not depend on how many experts

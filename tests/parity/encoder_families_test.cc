@@ -321,9 +321,11 @@ TEST(EncoderFamilies, TextsHaveTheSameBitsAloneAndStayNearInEveryType) {
 
 TEST(EncoderFamilies, AGgufGivesTheBitsOfItsFolder) {
   runner::ComputePool pool({.workers = 2});
+  size_t compared = 0;
   for (const GgufForm& form : GgufForms()) {
     for (const auto& golden : Goldens().as_array()) {
       if (golden.at("family").as_string() != form.golden) continue;
+      ++compared;
       const auto folder = MakeEncoder(Load(golden), 2, 320);
       const auto exact = MakeEncoder(LoadGguf(form, golden, tensor::DType::kF32), 2, 320);
       const auto rounded = MakeEncoder(LoadGguf(form, golden, tensor::DType::kQ8_0), 2, 320);
@@ -344,6 +346,7 @@ TEST(EncoderFamilies, AGgufGivesTheBitsOfItsFolder) {
       }
     }
   }
+  EXPECT_EQ(compared, GgufForms().size());
 }
 
 }  // namespace

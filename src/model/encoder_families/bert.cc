@@ -8,21 +8,14 @@ namespace tutti::model {
 namespace {
 
 constexpr EncoderNames NamesWithHead(std::string_view dense, std::string_view out) {
-  return {.words = "embeddings.word_embeddings",
-          .positions = "embeddings.position_embeddings",
-          .types = "embeddings.token_type_embeddings",
-          .embedding_norm = "embeddings.LayerNorm",
-          .layers = "encoder.layer.",
-          .q = "attention.self.query",
-          .k = "attention.self.key",
-          .v = "attention.self.value",
-          .attn_output = "attention.output.dense",
-          .attn_norm = "attention.output.LayerNorm",
-          .up = "intermediate.dense",
-          .down = "output.dense",
-          .ffn_norm = "output.LayerNorm",
-          .head_dense = dense,
-          .head_out = out};
+  EncoderNames names = NamesOfBert();
+  names.positions = "embeddings.position_embeddings";
+  names.up = "intermediate.dense";
+  names.down = "output.dense";
+  names.ffn_norm = "output.LayerNorm";
+  names.head_dense = dense;
+  names.head_out = out;
+  return names;
 }
 constexpr std::array<EncoderNames, 1> kBertNames = {NamesWithHead("pooler.dense", "classifier")};
 constexpr std::array<EncoderNames, 1> kRobertaNames = {
@@ -32,7 +25,7 @@ constexpr std::string_view kRobertaPrefix[] = {"roberta."};
 
 Status DescribeBert(const JsonFile& file, EncoderConfig& config) {
   RETURN_IF_ERROR(RefuseUnless(file, "hidden_act", "gelu"));
-  // Such a one attends backwards alone.
+  // A decoder attends to earlier tokens only.
   ASSIGN_OR_RETURN(const bool decodes, file.BoolOr("is_decoder", false));
   if (decodes) return file.Refuse("is_decoder", "true is not supported");
   RETURN_IF_ERROR(RefuseUnless(file, "position_embedding_type", "absolute"));

@@ -40,6 +40,43 @@ struct EncoderNames {
   std::string_view head_dense = {}, head_norm = {}, head_out = {};
 };
 
+// The names of BERT, and those of the modules of transformers 5, without the feed-forward block and
+// the head: a family adds its own, and changes what differs.
+constexpr EncoderNames NamesOfBert() {
+  EncoderNames names;
+  names.words = "embeddings.word_embeddings";
+  names.types = "embeddings.token_type_embeddings";
+  names.embedding_norm = "embeddings.LayerNorm";
+  names.layers = "encoder.layer.";
+  names.q = "attention.self.query";
+  names.k = "attention.self.key";
+  names.v = "attention.self.value";
+  names.attn_output = "attention.output.dense";
+  names.attn_norm = "attention.output.LayerNorm";
+  names.head_dense = "pooler.dense";
+  names.head_out = "classifier";
+  return names;
+}
+constexpr EncoderNames NamesOfTransformers5() {
+  EncoderNames names;
+  names.words = "embeddings.word_embeddings";
+  names.types = "embeddings.token_type_embeddings";
+  names.embedding_norm = "embeddings.LayerNorm";
+  names.layers = "layers.";
+  names.q = "self_attn.q_proj";
+  names.k = "self_attn.k_proj";
+  names.v = "self_attn.v_proj";
+  names.attn_output = "self_attn.o_proj";
+  names.attn_norm = "post_attention_layernorm";
+  names.up = "mlp.up_proj";
+  names.gate = "mlp.gate_proj";
+  names.down = "mlp.down_proj";
+  names.ffn_norm = "post_mlp_layernorm";
+  names.head_dense = "pooler.dense";
+  names.head_out = "classifier";
+  return names;
+}
+
 struct EncoderFamily {
   std::string_view model_type;    // of config.json
   std::string_view architecture;  // general.architecture of a GGUF; EncoderConfig::architecture

@@ -23,22 +23,7 @@ constexpr std::array<EncoderNames, 2> kGteNames = {
                  .ffn_norm = "mlp_ln",
                  .head_dense = "pooler.dense",
                  .head_out = "classifier"},
-    // As the modules of transformers 5 are called.
-    EncoderNames{.words = "embeddings.word_embeddings",
-                 .types = "embeddings.token_type_embeddings",
-                 .embedding_norm = "embeddings.LayerNorm",
-                 .layers = "layers.",
-                 .q = "self_attn.q_proj",
-                 .k = "self_attn.k_proj",
-                 .v = "self_attn.v_proj",
-                 .attn_output = "self_attn.o_proj",
-                 .attn_norm = "post_attention_layernorm",
-                 .up = "mlp.up_proj",
-                 .gate = "mlp.gate_proj",
-                 .down = "mlp.down_proj",
-                 .ffn_norm = "post_mlp_layernorm",
-                 .head_dense = "pooler.dense",
-                 .head_out = "classifier"}};
+    NamesOfTransformers5()};
 constexpr std::string_view kGtePrefixes[] = {"new.", "gte."};
 
 // The base grows by the factor, and positions shrink by its 2/n-th power for heads of n. Source:

@@ -10,22 +10,13 @@ namespace {
 
 constexpr EncoderNames V2Names(std::string_view gate, std::string_view up,
                                std::string_view gate_up) {
-  return {.words = "embeddings.word_embeddings",
-          .types = "embeddings.token_type_embeddings",
-          .embedding_norm = "embeddings.LayerNorm",
-          .layers = "encoder.layer.",
-          .q = "attention.self.query",
-          .k = "attention.self.key",
-          .v = "attention.self.value",
-          .attn_output = "attention.output.dense",
-          .attn_norm = "attention.output.LayerNorm",
-          .up = up,
-          .gate = gate,
-          .gate_up = gate_up,
-          .down = "mlp.wo",
-          .ffn_norm = "mlp.layernorm",
-          .head_dense = "pooler.dense",
-          .head_out = "classifier"};
+  EncoderNames names = NamesOfBert();
+  names.up = up;
+  names.gate = gate;
+  names.gate_up = gate_up;
+  names.down = "mlp.wo";
+  names.ffn_norm = "mlp.layernorm";
+  return names;
 }
 // The second as older converters split the matrix.
 constexpr std::array<EncoderNames, 2> kV2Names = {
@@ -57,6 +48,15 @@ Status DescribeV2Gguf(const HyperParameters&, EncoderConfig& config) {
   return OkStatus();
 }
 
+constexpr EncoderNames V3NamesOfTransformers5() {
+  EncoderNames names = NamesOfTransformers5();
+  names.gate = "";
+  names.up = "mlp.fc1";
+  names.down = "mlp.fc2";
+  names.head_dense = "classifier.dense";
+  names.head_out = "classifier.out_proj";
+  return names;
+}
 constexpr std::array<EncoderNames, 2> kV3Names = {
     EncoderNames{.words = "embeddings.word_embeddings",
                  .types = "embeddings.token_type_embeddings",
@@ -70,21 +70,7 @@ constexpr std::array<EncoderNames, 2> kV3Names = {
                  .ffn_norm = "norm2",
                  .head_dense = "classifier.dense",
                  .head_out = "classifier.out_proj"},
-    // As the modules of transformers 5 are called.
-    EncoderNames{.words = "embeddings.word_embeddings",
-                 .types = "embeddings.token_type_embeddings",
-                 .embedding_norm = "embeddings.LayerNorm",
-                 .layers = "layers.",
-                 .q = "self_attn.q_proj",
-                 .k = "self_attn.k_proj",
-                 .v = "self_attn.v_proj",
-                 .attn_output = "self_attn.o_proj",
-                 .attn_norm = "post_attention_layernorm",
-                 .up = "mlp.fc1",
-                 .down = "mlp.fc2",
-                 .ffn_norm = "post_mlp_layernorm",
-                 .head_dense = "classifier.dense",
-                 .head_out = "classifier.out_proj"}};
+    V3NamesOfTransformers5()};
 constexpr std::string_view kV3Prefixes[] = {"roberta.", "model.", "jina_embeddings_v3."};
 
 Status DescribeV3(const JsonFile& file, EncoderConfig& config) {

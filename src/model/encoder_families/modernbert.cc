@@ -90,7 +90,7 @@ Status DescribeModernBert(const JsonFile& file, EncoderConfig& config) {
 
 Status DescribeModernBertGguf(const HyperParameters& keys, EncoderConfig& config) {
   SetModernBertTraits(config);
-  config.head.mean = true;  // no key says so: the readers of these files score the mean
+  config.head.mean = true;  // no key of these files says which row is scored
   ASSIGN_OR_RETURN(config.rope_base, keys.FloatOr("rope.freq_base", kGlobalBase, 1, 1e9));
   ASSIGN_OR_RETURN(config.rope_window_base, keys.FloatOr("rope.freq_base_swa", kLocalBase, 1, 1e9));
   ASSIGN_OR_RETURN(const int64_t width, keys.IntOr("attention.sliding_window", 0, 0, kMaxContext));
