@@ -20,8 +20,8 @@ std::string Figure(double number) {
 
 Status CheckRange(const char* param, double value, double low, double high) {
   if (std::isfinite(value) && value >= low && value <= high) return OkStatus();
-  return BadValue(param,
-                  std::string(param) + " must be between " + Figure(low) + " and " + Figure(high));
+  return BadValue(param, std::string(param) + " must be between " + Figure(low) + " and " +
+                             Figure(high) + ", not " + Figure(value));
 }
 
 Status CheckSize(const char* param, size_t size, size_t limit) {
@@ -86,10 +86,14 @@ Status ValidateRequest(const GenerateRequest& request) {
   RETURN_IF_ERROR(CheckRange("temperature", p.temperature, 0, kMaxTemperature));
   RETURN_IF_ERROR(CheckRange("top_p", p.top_p, 0, 1));
   RETURN_IF_ERROR(CheckRange("min_p", p.min_p, 0, 1));
-  if (p.top_k < -1) return BadValue("top_k", "top_k must be -1, 0 (both: off) or positive");
+  if (p.top_k < -1) {
+    return BadValue("top_k",
+                    "top_k must be -1, 0 (both: off) or positive, not " + std::to_string(p.top_k));
+  }
   if (!(p.repetition_penalty > 0) || !(p.repetition_penalty <= kMaxRepetitionPenalty)) {
-    return BadValue("repetition_penalty",
-                    "repetition_penalty must be greater than 0 and at most 10");
+    return BadValue(
+        "repetition_penalty",
+        "repetition_penalty must be above 0 and at most 10, not " + Figure(p.repetition_penalty));
   }
   RETURN_IF_ERROR(CheckRange("presence_penalty", p.presence_penalty, -kMaxPenalty, kMaxPenalty));
   RETURN_IF_ERROR(CheckRange("frequency_penalty", p.frequency_penalty, -kMaxPenalty, kMaxPenalty));
@@ -117,14 +121,14 @@ Status ValidateRequest(const GenerateRequest& request) {
     if (p.max_tokens.value_or(0) != 0)
       return BadValue("max_tokens", "scoring generates no tokens: max_tokens must be 0");
   } else if (p.max_tokens.has_value() && *p.max_tokens < 1) {
-    return BadValue("max_tokens", "max_tokens must be at least 1");
+    return BadValue("max_tokens",
+                    "max_tokens must be at least 1, not " + std::to_string(*p.max_tokens));
   }
   if (p.min_tokens < 0) return BadValue("min_tokens", "min_tokens must not be negative");
   if (p.max_tokens.has_value() && p.min_tokens > *p.max_tokens) {
     return BadValue("min_tokens", "min_tokens must not exceed max_tokens");
   }
-  if (request.n < 1 || request.n > kMaxChoices)
-    return BadValue("n", "n must be between 1 and " + std::to_string(kMaxChoices));
+  RETURN_IF_ERROR(CheckRange("n", request.n, 1, kMaxChoices));
   if (request.request_id.size() > kMaxRequestIdBytes)
     return BadValue("request_id", "request_id is longer than 128 bytes");
   if (request.max_reasoning_tokens.has_value() && *request.max_reasoning_tokens < 0)

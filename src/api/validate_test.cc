@@ -16,6 +16,21 @@ GenerateRequest Legal() {
   return request;
 }
 
+TEST(ValidateRequest, ARefusalNamesTheValue) {
+  const auto message = [](const auto& spoil) {
+    GenerateRequest request = Legal();
+    spoil(request);
+    return ValidateRequest(request).message();
+  };
+  EXPECT_EQ(message([](auto& r) { r.sampling.temperature = 2.5; }),
+            "temperature must be between 0 and 2, not 2.5");
+  EXPECT_EQ(message([](auto& r) { r.sampling.repetition_penalty = 0; }),
+            "repetition_penalty must be above 0 and at most 10, not 0");
+  EXPECT_EQ(message([](auto& r) { r.sampling.max_tokens = -3; }),
+            "max_tokens must be at least 1, not -3");
+  EXPECT_EQ(message([](auto& r) { r.n = 9; }), "n must be between 1 and 8, not 9");
+}
+
 struct Case {
   const char* param;
   std::function<void(GenerateRequest&)> spoil;
