@@ -1,5 +1,5 @@
 // For tests of what answers on the strand: a callback whose result can be waited for, and waiting
-// for something to be so. Both give up after ten seconds.
+// for something to be so. Both give up after a minute, which a busy machine does not take.
 #pragma once
 
 #include <chrono>
@@ -24,7 +24,7 @@ class Call {
     return future_.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
   }
   T Get() {
-    CHECK(future_.wait_for(std::chrono::seconds(10)) == std::future_status::ready)
+    CHECK(future_.wait_for(std::chrono::minutes(1)) == std::future_status::ready)
         << "nobody called";
     return future_.get();
   }
@@ -35,7 +35,7 @@ class Call {
 };
 
 inline bool Eventually(const std::function<bool()>& is_so) {
-  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  const auto end = std::chrono::steady_clock::now() + std::chrono::minutes(1);
   while (!is_so()) {
     if (std::chrono::steady_clock::now() > end) return false;
     std::this_thread::sleep_for(std::chrono::microseconds(100));

@@ -148,7 +148,9 @@ TEST_F(SessionsModelTest, EveryDialogIsWhatItsTurnsMadeOfIt) {
   const responses::HoldTimes& held = sessions_->hold_times();
   RecordProperty("sections", std::to_string(held.count()));
   RecordProperty("held_p99_us", std::to_string(held.Quantile(0.99).count() / 1000));
+#ifndef TUTTI_SANITIZED  // a sanitizer's time is not the program's
   EXPECT_LE(held.Quantile(0.99), std::chrono::milliseconds(12));  // row U21
+#endif
   RecordProperty("held_most_us", std::to_string(held.most().count() / 1000));
   for (const bool after_restart : {false, true}) {
     for (size_t s = 0; s < kSessions; ++s) {

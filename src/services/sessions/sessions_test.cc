@@ -782,7 +782,9 @@ TEST_F(SessionsTest, SectionsAreMeasuredAndShort) {
     accepted.push_back(Accepted(Key("s" + std::to_string(i % 10)), UserMessage("hello")));
   for (const Acceptance& each : accepted) ASSERT_TRUE(Ended(each.response));
   EXPECT_GE(sessions_->hold_times().count(), 600u);
+#ifndef TUTTI_SANITIZED  // a sanitizer's time is not the program's
   EXPECT_LE(sessions_->hold_times().Quantile(0.99), std::chrono::milliseconds(12));  // row U21
+#endif
 }
 
 }  // namespace
