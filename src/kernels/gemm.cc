@@ -46,6 +46,12 @@ ScalePer ActivationScale(WeightFormat format) {
   return format == WeightFormat::kI8Row ? ScalePer::kRow : ScalePer::kBlock;
 }
 
+bool HasBlockScales(WeightFormat format) { return format < WeightFormat::kI8Row; }
+
+ScalePer ActivationScale(const PackedMatrix& matrix) {
+  return matrix.in_bf16 ? ScalePer::kNone : ActivationScale(matrix.format);
+}
+
 const char* WeightFormatName(WeightFormat format) {
   const auto index = static_cast<size_t>(format);
   return index < std::size(kFormats) ? kFormats[index].name : "?";
@@ -129,7 +135,7 @@ ScratchSizes SizesFor(int32_t rows, int32_t cols) {
   const size_t int8_blocks = static_cast<size_t>(std::min(blocks, kChunkBlocksInt8));
   const size_t float_blocks = static_cast<size_t>(std::min(blocks, kChunkBlocksFloat));
   return {kUnitTile * kPanelRows * sizeof(float),
-          static_cast<size_t>(rows) * kPanelRows * sizeof(float),
+          static_cast<size_t>(rows + kUnitTile) * kPanelRows * sizeof(float),
           std::max(int8_blocks * 1024, float_blocks * 4096),
           int8_blocks * 2 * kPanelRows * sizeof(float)};
 }

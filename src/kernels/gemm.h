@@ -12,8 +12,8 @@
 //
 // Bits: an output row depends on its own activations and on the weights only: never on M, its place
 // in the batch, the tiling, the path, the range of panels or the number of workers. All tables give
-// the same bits as the scalar one, but for bfloat16 in pairs, where a tile unit sums in an order of
-// its own. The arithmetic, per output, over the 32-wide blocks b of K in
+// the same bits as the scalar one, but for activations in bfloat16, where a tile unit sums in an
+// order of its own. The arithmetic, per output, over the 32-wide blocks b of K in
 // ascending order:
 //
 //   quantised formats:
@@ -32,6 +32,14 @@
 //   the same with GemmKernels::bf16_tiles, whose order is that of a tile unit (`tdpbf16ps`):
 //     e = fma(w, x, e) over the even k of the block, o = fma(w, x, o) over the odd ones, from zero
 //     f = f + (e + o)
+//   formats with a scale per block and activations in bfloat16 (PackedMatrix::in_bf16; tables with
+//   bf16_tiles alone), where half() rounds to fp16:
+//     d' = half(d_w * 256.75), m' = half(m_w * 256.75), or -offset * d' without a minimum; both
+//     within 65504, -offset * d' too
+//     h = half(fma(w, d', m'))
+//     v = the bfloat16 with the bits ((h >> 3) & 0x8fff) | 0x3000, which is h / 65536 with seven
+//         bits of its mantissa (1 / 2^31 if h is 0); f as above with v for w, at the end f * 256
+//     The excess of 0.75 is what cutting takes off on average. No weight counts as more than 256.
 //   float formats:
 //     f = fma(w, x, f), k ascending
 //
@@ -89,9 +97,12 @@ const char* WeightFormatName(WeightFormat format);  // "Q4_0", ..., "BF16"
 enum class ScalePer : uint8_t {
   kBlock,  // 32 values: the formats of files
   kRow,    // a whole row: kI8Row
-  kNone,   // values in bfloat16 have none: kBf16Pairs
+  kNone,   // values in bfloat16 have none: kBf16Pairs, PackedMatrix::in_bf16
 };
+// Those of a format, for tables without bf16_tiles.
 ScalePer ActivationScale(WeightFormat format);
+// Whether weights have a scale per block: formats that bf16_tiles multiplies in bfloat16.
+bool HasBlockScales(WeightFormat format);
 
 // A packed matrix in someone else's memory. Immutable, any thread.
 struct PackedMatrix {
@@ -103,7 +114,12 @@ struct PackedMatrix {
   // Weights of the activations' outliers in fp16: [panels][outlier_count][kPanelRows]. Null for a
   // matrix whose activations have none.
   const uint16_t* outliers = nullptr;
+  // Whether a format with a scale per block is multiplied with activations in bfloat16
+  // (ScalePer::kNone): GemmKernels::bf16_tiles. Such a matrix has no outliers.
+  bool in_bf16 = false;
 };
+// The scales of the activations that the matrix is multiplied with.
+ScalePer ActivationScale(const PackedMatrix& matrix);
 size_t PanelBytes(const PackedMatrix& matrix);
 int32_t PanelCount(const PackedMatrix& matrix);
 
@@ -250,14 +266,16 @@ struct GemmArgs {
 size_t GemmScratchBytes(int32_t max_rows, int32_t max_cols);
 
 // The parts of that scratch, as the kernels use them. K is unpacked in chunks of this many blocks,
-// 256 KiB in either form, which fits in an L2 cache.
+// 256 KiB in each form, which fits in an L2 cache.
 inline constexpr int kChunkBlocksInt8 = 256;
+inline constexpr int kChunkBlocksBf16 = 9;
 inline constexpr int kChunkBlocksFloat = 64;
 struct GemmScratch {
   float* tile;     // [kUnitTile][32]: a register tile on its way to the epilogue
-  float* rows;     // [M][32]: sums between chunks of K
-  float* gated;    // [M][32]: two gated panels, to be quantised together
-  uint8_t* panel;  // unpacked chunk: [block][8][32 rows][4] u8, or float [k][32]
+  float* rows;     // [M + kUnitTile][32]: sums between chunks of K
+  float* gated;    // the same size: two gated panels, to be quantised together
+  uint8_t* panel;  // unpacked chunk: [block][8][32 rows][4] u8, or float [k][32], or blocks of
+                   // kBf16Pairs
   float* scales;   // of the chunk: [block][d[32], m[32]]
 };
 GemmScratch CarveGemmScratch(std::byte* scratch, int32_t rows, int32_t cols);
@@ -275,7 +293,7 @@ PanelRange WorkerPanels(const PackedMatrix& matrix, int32_t worker, int32_t work
 struct GemmKernels {
   const char* name;  // which files wrote it: "scalar", "avx2", "avxvnni", "avx512vnni", ...
   bool bf16_pairs;   // whether gemm() takes WeightFormat::kBf16Pairs
-  bool bf16_tiles;   // whether it sums them in the order of a tile unit
+  bool bf16_tiles;   // whether it sums them in the order of a tile unit, and takes in_bf16
 
   // QuantizedRows::tile_rows that gemm() multiplies fastest; it takes kMaxTile too.
   int32_t (*tile_rows)(int32_t rows, ScalePer scale);

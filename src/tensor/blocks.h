@@ -58,6 +58,18 @@ static inline uint16_t FloatToHalf(float value) {
   return static_cast<uint16_t>(sign | (kept + up));
 }
 
+// Rounds once, where a float between would round twice.
+static inline uint16_t DoubleToHalf(double value) {
+  const float nearest = static_cast<float>(value);
+  if (static_cast<double>(nearest) == value || value != value) return FloatToHalf(nearest);
+  // To the odd one of the two floats around it, which rounds as the value itself does.
+  uint32_t bits = std::bit_cast<uint32_t>(nearest);
+  const bool outwards =
+      value > 0 ? static_cast<double>(nearest) > value : static_cast<double>(nearest) < value;
+  if (outwards) --bits;  // the one nearer to zero
+  return FloatToHalf(std::bit_cast<float>(bits | 1u));
+}
+
 static inline float BFloatToFloat(uint16_t bits) {
   return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16);
 }

@@ -62,6 +62,26 @@ TEST(Half, InfinityAndNanKeepTheirKind) {
   }
 }
 
+// Half way between two values, and closer to it than a float can say.
+TEST(Half, DoublesAreRoundedOnce) {
+  for (uint32_t low = 0; low < 0x7BFF; ++low) {
+    const double below = HalfToFloat(static_cast<uint16_t>(low));
+    const double above = HalfToFloat(static_cast<uint16_t>(low + 1));
+    const double midpoint = (below + above) / 2;
+    const auto even = static_cast<uint16_t>(low + (low & 1));
+    ASSERT_EQ(DoubleToHalf(below), low);
+    ASSERT_EQ(DoubleToHalf(midpoint), even) << low;
+    ASSERT_EQ(DoubleToHalf(std::nextafter(midpoint, 0.0)), low) << low;
+    ASSERT_EQ(DoubleToHalf(std::nextafter(midpoint, 1e9)), low + 1) << low;
+    ASSERT_EQ(DoubleToHalf(-midpoint), even | 0x8000) << low;
+    ASSERT_EQ(DoubleToHalf(std::nextafter(-midpoint, 0.0)), low | 0x8000) << low;
+    ASSERT_EQ(DoubleToHalf(std::nextafter(-midpoint, -1e9)), (low + 1) | 0x8000) << low;
+  }
+  EXPECT_EQ(DoubleToHalf(1e300), 0x7C00);
+  EXPECT_EQ(DoubleToHalf(-1e-300), 0x8000);
+  EXPECT_TRUE(std::isnan(HalfToFloat(DoubleToHalf(std::nan("")))));
+}
+
 TEST(BFloat, WideningIsExactAndNarrowingRoundsToNearestEven) {
   for (uint32_t bits = 0; bits < 65536; ++bits) {
     const float wide = BFloatToFloat(static_cast<uint16_t>(bits));

@@ -28,11 +28,10 @@ tensor::DType FileType(WeightFormat format) {
   return tensor::DType::kF32;
 }
 
-double PeakOf(WeightFormat format, const MachineLimits& limits) {
-  if (format == WeightFormat::kBf16Pairs && limits.bf16_ops_per_s > 0) return limits.bf16_ops_per_s;
-  return ActivationScale(format) != ScalePer::kNone && IsQuantized(format)
-             ? limits.int8_ops_per_s
-             : limits.float32_ops_per_s;
+double PeakOf(const PackedMatrix& weight, const MachineLimits& limits) {
+  if (!IsQuantized(weight.format)) return limits.float32_ops_per_s;
+  if (ActivationScale(weight) != ScalePer::kNone) return limits.int8_ops_per_s;
+  return limits.bf16_ops_per_s > 0 ? limits.bf16_ops_per_s : limits.float32_ops_per_s;
 }
 
 // Copies of one packed matrix, enough of them to overflow the caches.
@@ -101,7 +100,7 @@ Result<Operands> MakeOperands(const GemmKernels& kernels, const PackedMatrix& we
   op.args.out_stride = static_cast<size_t>(weight.rows);
   if (IsQuantized(weight.format)) {
     ASSIGN_OR_RETURN(op.quantized, AlignedBuffer::Allocate(QuantizedRowsBytes(rows, weight.cols)));
-    const ScalePer scale = ActivationScale(weight.format);
+    const ScalePer scale = ActivationScale(weight);
     op.args.x = MakeQuantizedRows(op.quantized.data(), rows, weight.cols, scale,
                                   kernels.tile_rows(rows, scale));
     QuantizeArgs quantize;
@@ -167,7 +166,8 @@ Result<std::vector<GemmBenchRow>> MeasureGemm(const GemmKernels& kernels,
     for (WeightFormat format : options.formats) {
       if (format == WeightFormat::kBf16Pairs && !kernels.bf16_pairs) continue;
       if (shape.k % tensor::Info(FileType(format)).block_elements != 0) continue;
-      ASSIGN_OR_RETURN(const WeightPool pool, MakePool(format, shape, options.cold_bytes));
+      ASSIGN_OR_RETURN(WeightPool pool, MakePool(format, shape, options.cold_bytes));
+      pool.first.in_bf16 = kernels.bf16_tiles && HasBlockScales(format);
       for (int32_t rows : options.rows) {
         ASSIGN_OR_RETURN(Operands op, MakeOperands(kernels, pool.first, rows, options));
         RETURN_IF_ERROR(CheckAnswer(kernels, op));
@@ -178,7 +178,7 @@ Result<std::vector<GemmBenchRow>> MeasureGemm(const GemmKernels& kernels,
         row.seconds = TimeProduct(kernels, pool, op, options);
         row.ops_per_s = 2.0 * rows * shape.n * shape.k / row.seconds;
         row.bytes_per_s = static_cast<double>(pool.bytes_each) / row.seconds;
-        const double peak = PeakOf(format, limits);
+        const double peak = PeakOf(pool.first, limits);
         row.fraction_of_peak = peak > 0 ? row.ops_per_s / peak : 0;
         row.fraction_of_read =
             limits.read_bytes_per_s > 0 ? row.bytes_per_s / limits.read_bytes_per_s : 0;

@@ -12,6 +12,9 @@ namespace tutti::kernels {
 
 enum class PrefetchTo { kL1, kL2 };
 
+// Sums of a block format's weights in bfloat16 are smaller by this (gemm.h).
+inline constexpr float kWidenedSumScale = 256;
+
 // c[m][0..31] (+)= the panel's 32 rows times the activations of row m, for the tile's rows.
 struct TileArgs {
   const uint8_t* w = nullptr;     // the panel's blocks, or the unpacked lines [block][8][128]

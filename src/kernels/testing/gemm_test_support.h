@@ -130,10 +130,9 @@ struct Call {
   Call(const GemmKernels& table, const PackedMatrix& weight, std::vector<float> activations)
       : kernels(table),
         x(std::move(activations)),
-        quantized(static_cast<int32_t>(x.size()) / weight.cols, weight.cols,
-                  ActivationScale(weight.format),
-                  table.tile_rows(static_cast<int32_t>(x.size()) / weight.cols,
-                                  ActivationScale(weight.format))),
+        quantized(
+            static_cast<int32_t>(x.size()) / weight.cols, weight.cols, ActivationScale(weight),
+            table.tile_rows(static_cast<int32_t>(x.size()) / weight.cols, ActivationScale(weight))),
         scratch(
             AlignedBuffer::Allocate(GemmScratchBytes(quantized.rows.rows, weight.cols)).value()),
         out(static_cast<size_t>(quantized.rows.rows) * static_cast<size_t>(weight.rows), -7.0f) {

@@ -1,5 +1,7 @@
 // The oracle: the GEMM of gemm.h in plain C++, for any machine. Slow on purpose where that keeps it
 // obvious.
+#include <algorithm>
+
 #include "kernels/cpu/gemm_tile.h"
 #include "kernels/cpu/scalar/gemm_vec.h"
 #include "kernels/cpu/unroll.h"
@@ -206,22 +208,82 @@ void TileBf16Pairs(const TileArgs& args) {
   }
 }
 
-// The sums of each block apart, as a tile unit has them.
+// One block with the sums of its even and odd k apart, as a tile unit has them. `pairs`: weights
+// [16 pairs of k][32 rows][2] in bfloat16.
+void MultiplyInTiles(const TileArgs& args, int32_t block, const uint8_t* pairs) {
+  for (int32_t m = 0; m < args.rows; ++m) {
+    const int8_t* x = args.q + (block * args.rows + m) * 64;
+    float* c = args.c + static_cast<size_t>(m) * args.c_stride;
+    for (int n = 0; n < 32; ++n) {
+      float sums[2] = {};  // of even and odd k
+      for (int32_t k = 0; k < 32; ++k) {
+        const float w = BFloatAt(pairs + k / 2 * 128 + 4 * n + 2 * (k % 2));
+        sums[k % 2] = WithoutSubnormal(std::fma(w, BFloatAt(x + 2 * k), sums[k % 2]));
+      }
+      c[n] = WithoutSubnormal(c[n] + WithoutSubnormal(sums[0] + sums[1]));
+    }
+  }
+}
+
 void TileBf16Tiles(const TileArgs& args) {
   StartTile(args);
-  for (int32_t b = 0; b < args.blocks; ++b) {
-    for (int32_t m = 0; m < args.rows; ++m) {
-      const int8_t* x = args.q + (b * args.rows + m) * 64;
-      float* c = args.c + static_cast<size_t>(m) * args.c_stride;
-      for (int n = 0; n < 32; ++n) {
-        float sums[2] = {};  // of even and odd k
-        for (int32_t k = 0; k < 32; ++k) {
-          const float w = BFloatAt(args.w + (b * 16 + k / 2) * 128 + 4 * n + 2 * (k % 2));
-          sums[k % 2] = WithoutSubnormal(std::fma(w, BFloatAt(x + 2 * k), sums[k % 2]));
-        }
-        c[n] = WithoutSubnormal(c[n] + WithoutSubnormal(sums[0] + sums[1]));
-      }
+  for (int32_t b = 0; b < args.blocks; ++b) MultiplyInTiles(args, b, args.w + b * 2048);
+}
+
+int OffsetOf(WeightFormat format) {
+  switch (format) {
+    case WeightFormat::kQ4_0:
+      return 8;
+    case WeightFormat::kQ5_0:
+      return 16;
+    case WeightFormat::kQ6:
+      return 32;
+    default:
+      return 128;
+  }
+}
+
+// The nearest fp16, as float.
+float NearestHalf(double x) { return tensor::HalfToFloat(tensor::DoubleToHalf(x)); }
+
+// A block of a format with a scale per block in bfloat16 (gemm.h).
+void WidenBlock(WeightFormat format, const uint8_t* w, uint8_t* pairs) {
+  uint8_t lines[1024];
+  float scales[64];
+  UnpackBlock(format, w, lines, scales);
+  const bool minimum = FormatHasMinimum(format);
+  for (int n = 0; n < 32; ++n) {
+    for (int k = 0; k < 32; ++k) {
+      const int q = lines[k / 4 * 128 + n * 4 + k % 4];
+      const bool second = format == WeightFormat::kQ6 && k >= 16;
+      const float limit = minimum ? 65504 : 65504 / static_cast<float>(OffsetOf(format));
+      const auto scale = [&](float half) {
+        return std::clamp(NearestHalf(half * 256.75), -limit, limit);
+      };
+      const float d = scale(scales[second ? 32 + n : n]);
+      const float m =
+          minimum ? scale(scales[32 + n]) : NearestHalf(static_cast<double>(-OffsetOf(format)) * d);
+      // Exact in double: 19 bits, and 11 at most 40 places away.
+      const uint16_t h = tensor::DoubleToHalf(static_cast<double>(q) * d + m);
+      const uint32_t bits = static_cast<uint32_t>(static_cast<int16_t>(h) >> 3);
+      const auto v = static_cast<uint16_t>((bits & 0x8fff) | 0x3000);
+      std::memcpy(pairs + k / 2 * 128 + 4 * n + 2 * (k % 2), &v, sizeof v);
     }
+  }
+}
+
+template <WeightFormat kFormat>
+void TileWidened(const TileArgs& args) {
+  StartTile(args);
+  const size_t block_bytes = BlockBytes(kFormat);
+  for (int32_t b = 0; b < args.blocks; ++b) {
+    uint8_t pairs[2048];
+    WidenBlock(kFormat, args.w + static_cast<size_t>(b) * block_bytes, pairs);
+    MultiplyInTiles(args, b, pairs);
+  }
+  for (int32_t m = 0; m < args.rows; ++m) {
+    for (size_t n = 0; n < 32; ++n)
+      args.c[static_cast<size_t>(m) * args.c_stride + n] *= kWidenedSumScale;
   }
 }
 
@@ -240,21 +302,27 @@ void TileFloat(const TileArgs& args) {
   }
 }
 
+// A format with a scale per block. `in_bf16`: activations in bfloat16.
+template <WeightFormat kFormat>
+TileKernel BlockTileOf(bool in_bf16) {
+  return in_bf16 ? TileWidened<kFormat> : TileDirect<kFormat>;
+}
+
 // `bf16_tiles`: whether sums of kBf16Pairs have the order of a tile unit.
-TileKernel TileOf(WeightFormat format, bool bf16_tiles) {
+TileKernel TileOf(WeightFormat format, bool bf16_tiles, bool in_bf16) {
   switch (format) {
     case WeightFormat::kQ4_0:
-      return TileDirect<WeightFormat::kQ4_0>;
+      return BlockTileOf<WeightFormat::kQ4_0>(in_bf16);
     case WeightFormat::kQ4_1:
-      return TileDirect<WeightFormat::kQ4_1>;
+      return BlockTileOf<WeightFormat::kQ4_1>(in_bf16);
     case WeightFormat::kQ5_0:
-      return TileDirect<WeightFormat::kQ5_0>;
+      return BlockTileOf<WeightFormat::kQ5_0>(in_bf16);
     case WeightFormat::kQ5_1:
-      return TileDirect<WeightFormat::kQ5_1>;
+      return BlockTileOf<WeightFormat::kQ5_1>(in_bf16);
     case WeightFormat::kQ6:
-      return TileDirect<WeightFormat::kQ6>;
+      return BlockTileOf<WeightFormat::kQ6>(in_bf16);
     case WeightFormat::kQ8_0:
-      return TileDirect<WeightFormat::kQ8_0>;
+      return BlockTileOf<WeightFormat::kQ8_0>(in_bf16);
     case WeightFormat::kI8Row:
       return TileRowScaled;
     case WeightFormat::kBf16Pairs:
@@ -279,16 +347,25 @@ TileKernel UnpackedTile(WeightFormat format, int32_t) {
 void PrefetchRange(const uint8_t*, size_t) {}
 
 namespace pairs {
-TileKernel DirectTile(WeightFormat format, int32_t) { return TileOf(format, false); }
+TileKernel DirectTile(WeightFormat format, int32_t) { return TileOf(format, false, false); }
 #include "kernels/cpu/gemm_driver.inc"
 constexpr GemmKernels kTable = {"scalar", true, false, RegisterTileRows, QuantizeRange, GemmRange};
 }  // namespace pairs
 
-namespace tiles {
-TileKernel DirectTile(WeightFormat format, int32_t) { return TileOf(format, true); }
+namespace widened {
+TileKernel DirectTile(WeightFormat format, int32_t) { return TileOf(format, true, true); }
 #include "kernels/cpu/gemm_driver.inc"
+}  // namespace widened
+
+namespace tiles {
+TileKernel DirectTile(WeightFormat format, int32_t) { return TileOf(format, true, false); }
+#include "kernels/cpu/gemm_driver.inc"
+void Gemm(const GemmArgs& args, int32_t panel_begin, int32_t panel_end, std::byte* scratch) {
+  const auto range = args.x.scale == ScalePer::kNone ? widened::GemmRange : GemmRange;
+  range(args, panel_begin, panel_end, scratch);
+}
 constexpr GemmKernels kTable = {"scalar bf16 tiles", true,          true,
-                                RegisterTileRows,    QuantizeRange, GemmRange};
+                                RegisterTileRows,    QuantizeRange, Gemm};
 }  // namespace tiles
 
 }  // namespace
