@@ -80,12 +80,12 @@ ModelCost ModelCost::Of(const model::Weights& weights, const kernels::KernelTabl
   const auto add = [&cost](const model::Projection& projection, double share, bool head) {
     for (const kernels::PackedMatrix& matrix : projection.parts) {
       const double ops = share * 2 * matrix.used_rows * matrix.cols;
-      if (matrix.format == kernels::WeightFormat::kBf16Pairs) {
-        (head ? cost.head_bf16_ops : cost.body_bf16_ops) += ops;
-      } else if (kernels::IsQuantized(matrix.format)) {
-        (head ? cost.head_int8_ops : cost.body_int8_ops) += ops;
-      } else {
+      if (!kernels::IsQuantized(matrix.format)) {
         (head ? cost.head_float_ops : cost.body_float_ops) += ops;
+      } else if (kernels::ActivationScale(matrix) == kernels::ScalePer::kNone) {
+        (head ? cost.head_bf16_ops : cost.body_bf16_ops) += ops;
+      } else {
+        (head ? cost.head_int8_ops : cost.body_int8_ops) += ops;
       }
       cost.weight_bytes += share * static_cast<double>(kernels::PackedBytes(matrix));
     }

@@ -145,6 +145,7 @@ Result<std::unique_ptr<Decoder>> Decoder::Create(std::shared_ptr<const Weights> 
   CHECK(kernels::AttentionShapeFault(weights->config().attention_shape()) == nullptr);
   CHECK(RecurrenceFault(weights->config()) == nullptr);
   CHECK(kernels.gemm.bf16_pairs || !weights->bf16_pairs()) << kernels.gemm.name;
+  CHECK(kernels.gemm.bf16_tiles || !weights->bf16_tiles()) << kernels.gemm.name;
   std::unique_ptr<Decoder> decoder(new Decoder(std::move(weights), kernels, options));
   RETURN_IF_ERROR(decoder->Allocate());
   return decoder;

@@ -110,7 +110,9 @@ const kernels::KernelTable& KernelsThatRead(const Weights& weights) {
   const std::vector<kernels::Isa> isas = kernels::DetectIsas();
   for (auto isa = isas.rbegin(); isa != isas.rend(); ++isa) {
     const kernels::KernelTable& table = kernels::KernelsFor(*isa);
-    if (table.gemm.bf16_pairs || !weights.bf16_pairs()) return table;
+    const bool reads = (table.gemm.bf16_pairs || !weights.bf16_pairs()) &&
+                       (table.gemm.bf16_tiles || !weights.bf16_tiles());
+    if (reads) return table;
   }
   return kernels::KernelsFor(isas.front());
 }

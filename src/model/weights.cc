@@ -42,7 +42,7 @@ bool Projection::reads_floats() const {
 
 kernels::ScalePer Projection::activation_scale() const {
   for (const kernels::PackedMatrix& part : parts) {
-    if (kernels::IsQuantized(part.format)) return kernels::ActivationScale(part.format);
+    if (kernels::IsQuantized(part.format)) return kernels::ActivationScale(part);
   }
   return kernels::ScalePer::kBlock;
 }
@@ -55,9 +55,8 @@ void Projection::KeepOutliers(kernels::QuantizedRows* rows) const {
 
 namespace {
 
-bool HasBlockScales(const kernels::PackedMatrix& matrix) {
-  return kernels::IsQuantized(matrix.format) &&
-         kernels::ActivationScale(matrix.format) == kernels::ScalePer::kBlock;
+bool KeepsOutliers(const kernels::PackedMatrix& matrix) {
+  return kernels::HasBlockScales(matrix.format) && !matrix.in_bf16;
 }
 
 // Whether a packed checkpoint's weights are for this program and `mode`, and as many `bytes` as its
@@ -146,7 +145,7 @@ class WeightsLoader {
       const std::vector<int32_t>* columns;
     };
     const auto has_blocks = [](const Projection* projection) {
-      return std::any_of(projection->parts.begin(), projection->parts.end(), HasBlockScales);
+      return std::any_of(projection->parts.begin(), projection->parts.end(), KeepsOutliers);
     };
     // Matrices that may share their activations: if one of them keeps outliers, all do.
     std::vector<std::vector<Projection*>> attention, feed_forward;
@@ -178,7 +177,7 @@ class WeightsLoader {
     for (const auto& [projection, columns] : kept) {
       projection->outliers = *columns;
       for (kernels::PackedMatrix& part : projection->parts) {
-        if (columns->empty() || !HasBlockScales(part)) continue;
+        if (columns->empty() || !KeepsOutliers(part)) continue;
         part.outliers = at;
         kernels::CopyOutliers(part, *columns, at);
         at += kernels::OutlierBytes(part, static_cast<int32_t>(columns->size())) / sizeof *at;
@@ -507,8 +506,11 @@ class WeightsLoader {
   void Link() {
     for (const PartsOf& link : links_) {
       for (const size_t matrix : link.matrices) {
-        link.projection->parts.push_back(arena_.matrix(matrix));
-        weights_->bf16_pairs_ |= arena_.matrix(matrix).format == WeightFormat::kBf16Pairs;
+        kernels::PackedMatrix part = arena_.matrix(matrix);
+        part.in_bf16 = options_.bf16_tiles && kernels::HasBlockScales(part.format);
+        weights_->bf16_pairs_ |= part.format == WeightFormat::kBf16Pairs;
+        weights_->bf16_tiles_ |= part.in_bf16;
+        link.projection->parts.push_back(part);
       }
     }
     weights_->embedding_ =

@@ -106,6 +106,8 @@ struct LoadOptions {
   int threads = 1;  // that pack, the calling one included
   // Whether the kernels multiply bfloat16 in pairs (kernels::GemmKernels::bf16_pairs).
   bool bf16_pairs = false;
+  // Whether they multiply formats with a scale per block in bfloat16 (GemmKernels::bf16_tiles).
+  bool bf16_tiles = false;
   // Whether outlier columns of the activations stay floats next to int8 blocks (model/outliers.h).
   // False to measure their effect, and where nothing is computed.
   bool keep_outliers = true;
@@ -149,6 +151,8 @@ class Weights {
   bool fused() const { return fused_; }
   // Whether kernels must have GemmKernels::bf16_pairs to read them.
   bool bf16_pairs() const { return bf16_pairs_; }
+  // The same of GemmKernels::bf16_tiles.
+  bool bf16_tiles() const { return bf16_tiles_; }
   const LayerWeights& layer(int index) const { return layers_[static_cast<size_t>(index)]; }
   // [width], times the scale of logits.
   const float* output_norm() const { return output_norm_; }
@@ -168,6 +172,7 @@ class Weights {
   WeightMode mode_ = WeightMode::kInt8;
   bool fused_ = true;
   bool bf16_pairs_ = false;
+  bool bf16_tiles_ = false;
   std::vector<LayerWeights> layers_;
   const float* output_norm_ = nullptr;
   Projection head_;

@@ -277,15 +277,15 @@ constexpr model::KvDtype kCaches[] = {model::KvDtype::kInt8, model::KvDtype::k16
                                       model::KvDtype::kF32};
 
 // A model of one layer in `type`, computed in `mode`, over each of `caches`.
-void ExpectFormatInvariant(Isa isa, tensor::DType type, model::WeightMode mode, bool pairs,
+void ExpectFormatInvariant(Isa isa, tensor::DType type, model::WeightMode mode, bool in_bf16,
                            std::span<const model::KvDtype> caches) {
   gguf::testing::CheckpointSpec spec;
   spec.layers = 1;
   spec.context = 512;
   spec.type = type;
-  const TinyModel model = MakeTinyModel(spec, mode, pairs);
+  const TinyModel model = MakeTinyModel(spec, mode, in_bf16);
   SCOPED_TRACE(std::string(tensor::Name(type)) + " in mode " +
-               std::to_string(static_cast<int>(mode)) + (pairs ? " in pairs" : ""));
+               std::to_string(static_cast<int>(mode)) + (in_bf16 ? " in bfloat16" : ""));
   const Prompts prompts =
       RandomPrompts(isa == Isa::kScalar ? 4 : 8, 70, model.reference.vocab_size, 13);
   for (const model::KvDtype kv : caches)
@@ -296,7 +296,7 @@ void ExpectFormatInvariant(Isa isa, tensor::DType type, model::WeightMode mode, 
 // of cache. The oracle, which takes its time, meets one cache each, in turn.
 TEST_P(InvarianceOnEveryIsa, EveryFormatGivesTheSameBytes) {
   const Isa isa = GetParam();
-  const bool has_pairs = kernels::KernelsFor(isa).gemm.bf16_pairs;
+  const kernels::GemmKernels& gemm = kernels::KernelsFor(isa).gemm;
   std::vector<tensor::DType> types(std::begin(tensor::kReadableTypes),
                                    std::end(tensor::kReadableTypes));
   // Computed as Q5_0, Q8_0 and Q4_0.
@@ -304,11 +304,12 @@ TEST_P(InvarianceOnEveryIsa, EveryFormatGivesTheSameBytes) {
   size_t next = 0;
   for (const tensor::DType type : types) {
     const bool sixteen = type == tensor::DType::kF16 || type == tensor::DType::kBF16;
-    for (const bool pairs : {false, true}) {
-      if (pairs && !(has_pairs && sixteen)) continue;
+    const bool has_bf16 = sixteen ? gemm.bf16_pairs : tensor::IsQuantized(type) && gemm.bf16_tiles;
+    for (const bool in_bf16 : {false, true}) {
+      if (in_bf16 && !has_bf16) continue;
       std::span<const model::KvDtype> caches = kCaches;
       if (isa == Isa::kScalar) caches = caches.subspan(next++ % caches.size(), 1);
-      ExpectFormatInvariant(isa, type, model::WeightMode::kInt8, pairs, caches);
+      ExpectFormatInvariant(isa, type, model::WeightMode::kInt8, in_bf16, caches);
     }
   }
 }

@@ -7,14 +7,14 @@
 namespace tutti::parity {
 
 TinyModel MakeTinyModel(const gguf::testing::CheckpointSpec& spec, model::WeightMode mode,
-                        bool bf16_pairs) {
+                        bool in_bf16) {
   TinyModel out;
   const gguf::testing::Bytes bytes = gguf::testing::MakeCheckpoint(spec).Build();
   const auto file = gguf::File::FromSource(gguf::MemorySource(bytes));
   EXPECT_TRUE(file.ok()) << file.status();
   if (!file.ok()) return out;
-  auto weights =
-      model::Weights::Load(**file, {.mode = mode, .threads = 2, .bf16_pairs = bf16_pairs});
+  auto weights = model::Weights::Load(
+      **file, {.mode = mode, .threads = 2, .bf16_pairs = in_bf16, .bf16_tiles = in_bf16});
   EXPECT_TRUE(weights.ok()) << weights.status();
   if (weights.ok()) out.weights = *weights;
 
@@ -42,11 +42,28 @@ TinyModel MakeTinyModel(const gguf::testing::CheckpointSpec& spec, model::Weight
   return out;
 }
 
+const kernels::KernelTable& ScalarTiles() {
+  static const kernels::KernelTable& scalar = kernels::KernelsFor(kernels::Isa::kScalar);
+  static const kernels::KernelTable table = {scalar.isa,
+                                             kernels::ScalarBf16TilesGemmKernels(),
+                                             scalar.attention,
+                                             scalar.rows,
+                                             scalar.span_attention,
+                                             scalar.recurrent};
+  return table;
+}
+
 std::unique_ptr<runner::CpuModelRunner> MakeTinyRunner(
     std::shared_ptr<const model::Weights> weights, kernels::Isa isa, int workers) {
+  return MakeTinyRunner(std::move(weights), kernels::KernelsFor(isa), workers);
+}
+
+std::unique_ptr<runner::CpuModelRunner> MakeTinyRunner(
+    std::shared_ptr<const model::Weights> weights, const kernels::KernelTable& kernels,
+    int workers) {
   if (weights == nullptr) return nullptr;
   runner::CpuRunnerOptions options;
-  options.kernels = &kernels::KernelsFor(isa);
+  options.kernels = &kernels;
   options.pool =
       std::make_shared<runner::ComputePool>(runner::ComputePoolOptions{.workers = workers});
   options.kv_bytes = size_t{32} << 20;

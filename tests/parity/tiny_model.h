@@ -17,11 +17,18 @@ struct TinyModel {
   ReferenceLlama reference;  // holds the dequantised tensors
 };
 
-// Fails the running test when the checkpoint does not load.
+// Fails the running test when the checkpoint does not load. `in_bf16`: activations in bfloat16,
+// for weights of 16 bits with GemmKernels::bf16_pairs and for blocks with bf16_tiles.
 TinyModel MakeTinyModel(const gguf::testing::CheckpointSpec& spec, model::WeightMode mode,
-                        bool bf16_pairs = false);
+                        bool in_bf16 = false);
+
+// The scalar kernels with products in the order of a tile unit.
+const kernels::KernelTable& ScalarTiles();
 
 // A runner over it with room for `sequences` sequences of the context.
+std::unique_ptr<runner::CpuModelRunner> MakeTinyRunner(
+    std::shared_ptr<const model::Weights> weights, const kernels::KernelTable& kernels,
+    int workers = 2);
 std::unique_ptr<runner::CpuModelRunner> MakeTinyRunner(
     std::shared_ptr<const model::Weights> weights, kernels::Isa isa, int workers = 2);
 

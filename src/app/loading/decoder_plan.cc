@@ -422,7 +422,8 @@ model::WeightMode WeightModeOf(const std::string& dtype) {
 }
 
 model::LoadOptions LoadOptionsFor(model::WeightMode mode, const kernels::KernelTable& kernels) {
-  return {.mode = mode, .bf16_pairs = kernels.gemm.bf16_pairs};
+  return {
+      .mode = mode, .bf16_pairs = kernels.gemm.bf16_pairs, .bf16_tiles = kernels.gemm.bf16_tiles};
 }
 
 Result<std::unique_ptr<ModelPlan>> PlanDecoder(const ModelRef& ref, const LoadContext& context,
