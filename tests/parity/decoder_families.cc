@@ -221,10 +221,12 @@ const std::vector<FamilyGolden>& FolderGoldens() {
 }
 
 Result<std::shared_ptr<const model::Weights>> LoadGguf(const FamilyGolden& golden,
-                                                       model::WeightMode mode, tensor::DType type) {
+                                                       model::WeightMode mode, tensor::DType type,
+                                                       kernels::Isa isa) {
   ASSIGN_OR_RETURN(const auto file,
                    gguf::File::FromSource(gguf::MemorySource(GgufOf(golden, type))));
-  return model::Weights::Load(*file, {.mode = mode, .threads = 2});
+  const bool tiles = kernels::KernelsFor(isa).gemm.bf16_tiles;
+  return model::Weights::Load(*file, {.mode = mode, .threads = 2, .bf16_tiles = tiles});
 }
 
 Result<std::shared_ptr<const model::Weights>> LoadFolder(const FamilyGolden& golden,

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/types.h"
+#include "kernels/kernels.h"
 #include "model/weights.h"
 #include "tensor/dtype.h"
 
@@ -29,10 +30,11 @@ const std::vector<FamilyGolden>& FamilyGoldens();
 const std::vector<FamilyGolden>& FolderGoldens();
 
 // The checkpoint as a GGUF whose matrices are of `type`, or as a folder's files would hold it, in
-// float32. Errors: of loading.
+// float32. `isa`: of the kernels that will read the weights. Errors: of loading.
 Result<std::shared_ptr<const model::Weights>> LoadGguf(const FamilyGolden& golden,
                                                        model::WeightMode mode,
-                                                       tensor::DType type = tensor::DType::kF32);
+                                                       tensor::DType type = tensor::DType::kF32,
+                                                       kernels::Isa isa = kernels::Isa::kScalar);
 Result<std::shared_ptr<const model::Weights>> LoadFolder(const FamilyGolden& golden,
                                                          model::WeightMode mode, bool fuse = true);
 // The GGUF that is made of the folder, in the folder's types; its tokens are made up.

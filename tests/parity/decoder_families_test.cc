@@ -232,13 +232,14 @@ TEST_P(DecoderFamilies, ServedArithmeticChoosesNearlyAlways) {
   }
 }
 
-// Products in 8-bit integers; a choice may turn where the best two were close. How many of one
-// model's 64 do is chance by two or three, of all together it is not.
+// Products in 8-bit integers, or in bfloat16 where the table has tiles; a choice may turn where the
+// best two were close. How many of one model's 64 do is chance by two or three, of all together it
+// is not.
 TEST_P(DecoderFamilies, EightBitsChooseMostlyTheSame) {
   int same = 0, models = 0;
   for (const FamilyGolden& golden : FamilyGoldens()) {
     SCOPED_TRACE(golden.family);
-    const auto weights = LoadGguf(golden, WeightMode::kInt8, tensor::DType::kQ8_0);
+    const auto weights = LoadGguf(golden, WeightMode::kInt8, tensor::DType::kQ8_0, GetParam());
     ASSERT_TRUE(weights.ok()) << weights.status();
     const Agreement agreement = Compare(golden, *weights, GetParam());
     EXPECT_GE(agreement.same, 54);
@@ -256,7 +257,7 @@ TEST_P(DecoderFamilies, ARowHasTheSameBitsAloneAndInABatch) {
   constexpr size_t kLength = 48;
   for (const FamilyGolden& golden : FamilyGoldens()) {
     SCOPED_TRACE(golden.family);
-    const auto weights = LoadGguf(golden, WeightMode::kInt8, tensor::DType::kQ8_0);
+    const auto weights = LoadGguf(golden, WeightMode::kInt8, tensor::DType::kQ8_0, GetParam());
     ASSERT_TRUE(weights.ok()) << weights.status();
     std::vector<std::vector<TokenId>> texts;
     for (int s = 0; s < kSequences; ++s) {
@@ -305,7 +306,7 @@ TEST_P(DecoderFamilies, AForkAndARestartOfAStateGiveTheSameBits) {
   constexpr size_t kLength = 40, kForked = 29;
   int stateful = 0;
   for (const FamilyGolden& golden : FamilyGoldens()) {
-    const auto weights = LoadGguf(golden, WeightMode::kInt8, tensor::DType::kQ8_0);
+    const auto weights = LoadGguf(golden, WeightMode::kInt8, tensor::DType::kQ8_0, GetParam());
     ASSERT_TRUE(weights.ok()) << golden.family << ": " << weights.status();
     if (model::Decoder::StateBytes((*weights)->config()) == 0) continue;
     SCOPED_TRACE(golden.family);

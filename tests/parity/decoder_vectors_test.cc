@@ -44,7 +44,7 @@ TEST(DecoderVectors, AreTheRowsOfTheReference) {
     runner::DecoderEmbedderOptions options;
     options.kernels = *kernels::SelectKernels();
     options.pool = std::make_shared<runner::ComputePool>(runner::ComputePoolOptions{.workers = 2});
-    const auto weights = TestWeights(c.mode);
+    const auto weights = TestWeights(c.mode, options.kernels->isa);
     ASSERT_NE(weights, nullptr);
     auto embedder = runner::CpuDecoderEmbedder::Create(weights, options);
     ASSERT_TRUE(embedder.ok()) << embedder.status();

@@ -22,15 +22,16 @@ std::ifstream OpenGolden(const std::string& name) {
 
 }  // namespace
 
-std::shared_ptr<const model::Weights> TestWeights(model::WeightMode mode) {
-  static std::shared_ptr<const model::Weights> loaded[2];
-  auto& weights = loaded[static_cast<size_t>(mode)];
+std::shared_ptr<const model::Weights> TestWeights(model::WeightMode mode, kernels::Isa isa) {
+  static std::shared_ptr<const model::Weights> loaded[2][2];
+  const bool tiles = kernels::KernelsFor(isa).gemm.bf16_tiles;
+  auto& weights = loaded[static_cast<size_t>(mode)][tiles];
   if (weights == nullptr) {
     const std::string path = support::DefaultModelPath();
     const auto file = gguf::File::Open(path);
     EXPECT_TRUE(file.ok()) << file.status() << " (" << path << "; `make models` fetches it)";
     if (!file.ok()) return nullptr;
-    auto result = model::Weights::Load(**file, {.mode = mode, .threads = 2});
+    auto result = model::Weights::Load(**file, {.mode = mode, .threads = 2, .bf16_tiles = tiles});
     EXPECT_TRUE(result.ok()) << result.status();
     if (result.ok()) weights = *result;
   }

@@ -14,8 +14,8 @@
 
 namespace tutti::parity {
 
-// The default model, loaded once per mode and kept for the process.
-std::shared_ptr<const model::Weights> TestWeights(model::WeightMode mode);
+// The default model as the kernels of `isa` read it, loaded once per mode and kept for the process.
+std::shared_ptr<const model::Weights> TestWeights(model::WeightMode mode, kernels::Isa isa);
 
 struct GreedyReference {
   std::vector<TokenId> prompt;

@@ -22,7 +22,7 @@ using support::Amount;
 
 std::unique_ptr<runner::CpuModelRunner> MakeRunner(WeightMode mode, Isa isa,
                                                    KvDtype kv = KvDtype::kByWeights) {
-  const auto weights = TestWeights(mode);
+  const auto weights = TestWeights(mode, isa);
   if (weights == nullptr) return nullptr;
   runner::CpuRunnerOptions options;
   options.kernels = &kernels::KernelsFor(isa);

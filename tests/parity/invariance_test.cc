@@ -238,7 +238,8 @@ TEST(InvarianceTest, PromptsOfTheDefaultModelGiveTheSameBytes) {
   }
   prompts[count - 1] = prompts[count - 2];  // a shared prefix of many blocks
   prompts[count - 1].push_back(42);
-  ExpectInvariant(TestWeights(model::WeightMode::kInt8), kernels::DetectIsas().back(), prompts);
+  const Isa best = kernels::DetectIsas().back();
+  ExpectInvariant(TestWeights(model::WeightMode::kInt8, best), best, prompts);
 }
 
 class InvarianceOnEveryIsa : public testing::TestWithParam<Isa> {};

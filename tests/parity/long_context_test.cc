@@ -34,7 +34,7 @@ LongScore ScoreAsOneText(WeightMode mode, KvDtype kv, int tokens) {
   const auto text = ReadScoredText();
   const LongReference reference = ReadLongReference();
   EXPECT_EQ(reference.scored.size(), static_cast<size_t>(kContext / 8 - 1));
-  const auto weights = TestWeights(mode);
+  const auto weights = TestWeights(mode, kernels::DetectIsas().back());
   if (weights == nullptr) return score;
   runner::CpuRunnerOptions options;
   options.kernels = &kernels::KernelsFor(kernels::DetectIsas().back());
