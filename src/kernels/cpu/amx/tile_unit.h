@@ -27,17 +27,26 @@ inline void UseTiles(const TileShapes& shapes) { __asm__ volatile("ldtilecfg %0"
 // A thread that keeps tiles in use makes every switch of threads save them.
 inline void ReleaseTiles() { __asm__ volatile("tilerelease"); }
 
-// Rows `stride` bytes apart.
+// Rows `stride` bytes apart. GCC is told which memory a tile is read from or written to: an array
+// of unknown length. Clang has no such operand, so it takes all memory to be read and written.
 template <int kTile>
 inline void LoadTile(const void* from, int64_t stride) {
+#if defined(__clang__)
+  __asm__ volatile("tileloadd (%0,%1,1), %%tmm%c2" ::"r"(from), "r"(stride), "i"(kTile) : "memory");
+#else
   __asm__ volatile("tileloadd (%0,%1,1), %%tmm%c2" ::"r"(from), "r"(stride), "i"(kTile),
                    "m"(*static_cast<const char(*)[]>(from)));
+#endif
 }
 template <int kTile>
 inline void StoreTile(void* to, int64_t stride) {
+#if defined(__clang__)
+  __asm__ volatile("tilestored %%tmm%c2, (%0,%1,1)" ::"r"(to), "r"(stride), "i"(kTile) : "memory");
+#else
   __asm__ volatile("tilestored %%tmm%c3, (%1,%2,1)"
                    : "=m"(*static_cast<char(*)[]>(to))
                    : "r"(to), "r"(stride), "i"(kTile));
+#endif
 }
 template <int kTile>
 inline void ZeroTile() {
