@@ -18,6 +18,7 @@
 #include "model/encoder_config.h"
 #include "model/families/family.h"
 #include "model/json_file.h"
+#include "model/quantized/quantized_store.h"
 #include "model/tensor_store.h"
 #include "model/text_config.h"
 #include "model/tokenizer_metadata.h"
@@ -213,9 +214,13 @@ Result<DecoderCheckpoint> DecoderCheckpoint::FromTransformers(std::string_view c
   ASSIGN_OR_RETURN(const JsonFile file, JsonFile::Parse(config_json, "config.json"));
   DecoderCheckpoint checkpoint;
   ASSIGN_OR_RETURN(const TextConfig text, TextConfig::Read(file, checkpoint.remarks));
-  if (text.keys.Has("quantization_config"))
-    return text.keys.Refuse("quantization_config",
-                            "is not supported: give the model in F32, F16 or BF16, or as a GGUF");
+  if (const boost::json::value* quantization = text.keys.Find("quantization_config")) {
+    if (!quantization->is_object())
+      return text.keys.Refuse("quantization_config", "must be an object");
+    const JsonFile members =
+        JsonFile::Of(quantization->get_object(), text.keys.name() + ": quantization_config");
+    ASSIGN_OR_RETURN(store, MakeQuantizedStore(std::move(store), members, checkpoint.remarks));
+  }
   const ConfigParameters keys(text.keys);
   RETURN_IF_ERROR(keys.CheckNesting());
   auto tensors =

@@ -86,9 +86,10 @@ class SafetensorsStore final : public IndexedStore {
       if (!paths.empty()) tensor.file = paths.at(found.file);
       const auto dtype = FloatType(info.dtype);
       const auto shape = info.shape.ContiguousFirst();
+      tensor.stored_type = safetensors::Name(info.dtype);
+      if (shape) tensor.shape = *shape;
       if (dtype && shape) {
         tensor.dtype = *dtype;
-        tensor.shape = *shape;
       } else {
         tensor.unreadable = fmt::format(
             "is {} {}; weights {}", safetensors::Name(info.dtype), info.shape.ToString(),

@@ -31,6 +31,8 @@ struct StoredTensor {
   std::string file = "";   // of several: the one it lies in, relative to the folder
 
   std::string in_file = "";  // its name there, where that is another
+  // Of safetensors: the type as the format names it ("I32"); also where `unreadable` is set.
+  std::string_view stored_type = "";
 
   // "tensor blk.0.ffn_up.weight (model.layers.0.mlp.up_proj.weight)", and of several files which:
   // for messages.

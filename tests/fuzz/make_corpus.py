@@ -429,6 +429,36 @@ def tensors_file(header, data=b"", length=None):
     return struct.pack("<Q", len(text) if length is None else length) + text + data
 
 
+def quantized():
+    weights = {"num_bits": 8, "type": "int", "symmetric": True, "strategy": "channel"}
+
+    def compressed(form, more=None, **changed):
+        return {"quant_method": "compressed-tensors", "format": form, **(more or {}),
+                "config_groups": {"g": {"targets": ["Linear"], "weights": {**weights, **changed}}}}
+
+    configs = {
+        "int8": compressed("int-quantized", {"ignore": ["re:.*int8.1.*", "lm_head"]}),
+        "int8_static": compressed("int-quantized", {"ignore": ["int8.1"]}, strategy="tensor"),
+        "int4": compressed("pack-quantized", num_bits=4, strategy="group", group_size=32),
+        "int4_ordered": compressed("pack-quantized", num_bits=4, strategy="group", group_size=32, actorder="group"),
+        "float8": compressed("float-quantized", type="float"),
+        "float8_block": compressed("float-quantized", type="float", strategy="block", block_structure=[128, 128]),
+        "sparse": compressed("int-quantized", {"sparsity_config": {"format": "sparse-24-bitmask"}}),
+        "cache": compressed("int-quantized", {"kv_cache_scheme": {"num_bits": 8}}),
+        "group_of_zero": compressed("pack-quantized", num_bits=4, strategy="group", group_size=0),
+        "groups_list": {"quant_method": "compressed-tensors", "format": "int-quantized", "config_groups": []},
+        "gptq": {"quant_method": "gptq", "bits": 4, "group_size": 32, "sym": False},
+        "gptq_symmetric": {"quant_method": "gptq", "bits": 4, "group_size": 32, "checkpoint_format": "gptq_v2"},
+        "gptq_row": {"quant_method": "gptq", "bits": 8, "group_size": -1, "sym": False},
+        "awq": {"quant_method": "awq", "bits": 4, "group_size": 32, "modules_to_not_convert": None},
+        "fp8": {"quant_method": "fp8", "weight_block_size": [128, 128], "modules_to_not_convert": ["lm_head"]},
+        "fp8_huge_block": {"quant_method": "fp8", "weight_block_size": [1 << 62, 1]},
+        "unknown": {"quant_method": "bitsandbytes", "load_in_4bit": True},
+    }
+    return {name: json.dumps(config) for name, config in configs.items()} | {
+        "pattern_runs": ".*" * 200 + "$", "pattern_escape": "^model\\.layers\\.0\\..*proj$"}
+
+
 def safetensors():
     one = tensor_entry("w", "F32", [2, 1], 0, 8)
     two = tensor_entry("b", "F16", [3], 8, 14)
@@ -876,6 +906,7 @@ def main():
     write("gguf", ggufs())
     write("gguf_tokenizer", gguf_tokenizers())
     write("packed", packed())
+    write("quantized", quantized())
     write("safetensors", safetensors())
     write("json", jsons())
     write("openai_request", requests())

@@ -18,15 +18,16 @@
 #include "test_paths.h"
 
 namespace tutti::parity {
+
+uint64_t HashOfBytes(std::string_view bytes) {
+  uint64_t hash = 0xCBF29CE484222325;
+  for (const char c : bytes) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001B3;
+  return hash;
+}
+
 namespace {
 
 namespace json = boost::json;
-
-uint64_t HashOfName(std::string_view text) {
-  uint64_t hash = 0xCBF29CE484222325;
-  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001B3;
-  return hash;
-}
 
 struct GeneratedTensor {
   std::string name;
@@ -48,7 +49,7 @@ std::vector<GeneratedTensor> TensorsOf(const FamilyGolden& golden) {
       count *= static_cast<size_t>(out.shape.back());
     }
     const size_t other = out.name.find("embed_tokens") == std::string::npos;
-    out.values = GeneratedFloats(HashOfName(out.name), count, spreads[other].to_number<float>());
+    out.values = GeneratedFloats(HashOfBytes(out.name), count, spreads[other].to_number<float>());
     if (out.name.find("norm") != std::string::npos && !IsGemma(golden)) {
       for (float& value : out.values) value += 1;
     }
@@ -218,6 +219,32 @@ const std::vector<FamilyGolden>& FamilyGoldens() {
 const std::vector<FamilyGolden>& FolderGoldens() {
   static const std::vector<FamilyGolden> kGoldens = ReadGoldens("tests/golden/folder_configs.json");
   return kGoldens;
+}
+
+const std::vector<FamilyGolden>& QuantizedGoldens() {
+  static const std::vector<FamilyGolden> kGoldens =
+      ReadGoldens("tests/golden/quantized/index.json");
+  return kGoldens;
+}
+
+Result<model::DecoderCheckpoint> OpenQuantized(const FamilyGolden& golden) {
+  ASSIGN_OR_RETURN(const auto quantized,
+                   safetensors::testing::OpenFile(support::SourcePath(
+                       "tests/golden/quantized/" + golden.family + ".safetensors")));
+  safetensors::testing::Writer writer;
+  for (const GeneratedTensor& tensor : TensorsOf(golden))
+    writer.Floats(tensor.name, tensor.shape, tensor.values);
+  for (const safetensors::TensorInfo& info : quantized->tensors()) {
+    safetensors::testing::Bytes bytes(static_cast<size_t>(info.bytes));
+    RETURN_IF_ERROR(quantized->Read(info, 0, bytes));
+    const auto dims = info.shape.dims();
+    writer.Tensor(info.name, safetensors::Name(info.dtype), {dims.begin(), dims.end()}, bytes);
+  }
+  ASSIGN_OR_RETURN(const auto file, safetensors::File::FromSource(
+                                        files::MemorySource(writer.Build(), "st_offsets")));
+  return model::DecoderCheckpoint::FromTransformers(
+      json::serialize(golden.entry.at("config")),
+      model::MakeTensorStore(safetensors::Checkpoint::Of(file)));
 }
 
 Result<std::shared_ptr<const model::Weights>> LoadGguf(const FamilyGolden& golden,

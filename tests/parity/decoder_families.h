@@ -3,12 +3,15 @@
 #pragma once
 
 #include <boost/json.hpp>
+#include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/types.h"
 #include "kernels/kernels.h"
+#include "model/decoder_checkpoint.h"
 #include "model/weights.h"
 #include "tensor/dtype.h"
 
@@ -19,7 +22,7 @@ struct FamilyGolden {
   boost::json::object entry;
   size_t prompt = 0;                       // the first `prompt` of `ids` are the prompt
   std::vector<TokenId> ids;                // the prompt and what was chosen after it
-  std::vector<std::vector<float>> logits;  // from which each was chosen, within 5e-5
+  std::vector<std::vector<float>> logits;  // from which the first were chosen, within 5e-5
 };
 
 // All of tests/golden/decoder_families.json.
@@ -37,6 +40,13 @@ Result<std::shared_ptr<const model::Weights>> LoadGguf(const FamilyGolden& golde
                                                        kernels::Isa isa = kernels::Isa::kScalar);
 Result<std::shared_ptr<const model::Weights>> LoadFolder(const FamilyGolden& golden,
                                                          model::WeightMode mode, bool fuse = true);
+// All of tests/golden/quantized (tools/make_quantized_goldens.py): one llama in each layout of
+// quantised weights; "codes" and "scales" of an entry are hashes of what the file publishes.
+const std::vector<FamilyGolden>& QuantizedGoldens();
+Result<model::DecoderCheckpoint> OpenQuantized(const FamilyGolden& golden);
+// FNV-1a of 64 bits.
+uint64_t HashOfBytes(std::string_view bytes);
+
 // The GGUF that is made of the folder, in the folder's types; its tokens are made up.
 Result<std::shared_ptr<const gguf::File>> GgufOfFolder(const FamilyGolden& golden);
 

@@ -1,6 +1,7 @@
 // Small decoders of every family compared with transformers (decoder_families.h), in both forms.
 #include "decoder_families.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -15,6 +16,7 @@
 #include "packed/file.h"
 #include "runner/cpu_model_runner.h"
 #include "runner/testing/direct_driver.h"
+#include "tensor/blocks.h"
 
 namespace tutti::parity {
 namespace {
@@ -95,7 +97,9 @@ Agreement Compare(const FamilyGolden& golden, std::shared_ptr<const model::Weigh
     if (!result.ok() || !result->slices[0].status.ok()) return out;
     out.same += result->slices[0].token == golden.ids[i];
     const std::vector<float>& row = recorder.Row(sequence, i - 1);
-    const std::vector<float>& want = golden.logits[i - golden.prompt];
+    const size_t number = i - golden.prompt;
+    const std::vector<float> want =
+        number < golden.logits.size() ? golden.logits[number] : std::vector<float>();
     for (size_t k = 0; k < want.size(); ++k)
       differences.push_back(static_cast<double>(std::fabs(row[k] - want[k])));
     ++out.rows;
@@ -411,6 +415,86 @@ TEST(DecoderFamiliesTest, AMixtureTakesTheSameRegionsForAnyRows) {
           << family << ", " << rows << " rows";
     }
   }
+}
+
+// --- quantised folders ---
+
+// The layouts whose codes are all kept. The others are quantised again, to 8 bits.
+bool KeepsCodes(const FamilyGolden& golden) {
+  return !golden.entry.at("codes").as_string().empty();
+}
+
+TEST_P(DecoderFamilies, QuantizedFoldersGiveTheLogitsOfTheirValues) {
+  ASSERT_EQ(QuantizedGoldens().size(), 12U);
+  for (const FamilyGolden& golden : QuantizedGoldens()) {
+    SCOPED_TRACE(golden.family);
+    const auto checkpoint = OpenQuantized(golden);
+    ASSERT_TRUE(checkpoint.ok()) << checkpoint.status();
+    ASSERT_FALSE(checkpoint->remarks.empty());
+    EXPECT_NE(checkpoint->remarks[0].find(", read as Q"), std::string::npos)
+        << checkpoint->remarks[0];
+    const auto floats = model::Weights::Load(*checkpoint, {.mode = WeightMode::kF32, .threads = 2});
+    ASSERT_TRUE(floats.ok()) << floats.status();
+    const Agreement exact = Compare(golden, *floats, GetParam());
+    const bool tiles = kernels::KernelsFor(GetParam()).gemm.bf16_tiles;
+    const auto served = model::Weights::Load(
+        *checkpoint, {.mode = WeightMode::kInt8, .threads = 2, .bf16_tiles = tiles});
+    ASSERT_TRUE(served.ok()) << served.status();
+    const Agreement fast = Compare(golden, *served, GetParam());
+    EXPECT_EQ(exact.rows, 24);
+    EXPECT_EQ(exact.same, 24);
+    // Q4_1 rounds scale times zero point. Logits are up to 16.
+    const bool rounds = checkpoint->remarks[0].find("zero point rounded") != std::string::npos;
+    EXPECT_LT(exact.worst, !KeepsCodes(golden) ? 0.5 : rounds ? 0.03 : 1e-3);
+    EXPECT_LT(exact.mean, !KeepsCodes(golden) ? 0.1 : rounds ? 0.01 : 1e-4);
+    EXPECT_GE(fast.same, 22);
+    EXPECT_LT(fast.mean, 0.15);
+  }
+}
+
+// FNV-1a of what is read, in the order of make_quantized_goldens.py.
+TEST(DecoderFamiliesTest, QuantizedFoldersKeepThePublishedCodesAndScales) {
+  int kept = 0;
+  for (const FamilyGolden& golden : QuantizedGoldens()) {
+    if (!KeepsCodes(golden)) continue;
+    SCOPED_TRACE(golden.family);
+    const auto checkpoint = OpenQuantized(golden);
+    ASSERT_TRUE(checkpoint.ok()) << checkpoint.status();
+    std::map<std::string, const model::StoredTensor*> matrices;
+    for (const model::StoredTensor& tensor : checkpoint->tensors->tensors()) {
+      if (tensor.dtype != tensor::DType::kF32) matrices[tensor.in_file] = &tensor;
+    }
+    std::string codes, scales;
+    for (const auto& [name, tensor] : matrices) {
+      std::vector<std::byte> bytes(tensor->bytes);
+      ASSERT_TRUE(checkpoint->tensors->Read(*tensor, 0, bytes).ok());
+      const size_t block_bytes = tensor::RowBytes(tensor->dtype, tensor::kBlock);
+      for (size_t at = 0; at < bytes.size(); at += block_bytes) {
+        uint16_t halves[2];
+        std::memcpy(halves, &bytes[at], sizeof halves);
+        const float scale = tensor::HalfToFloat(halves[0]);
+        scales.append(reinterpret_cast<const char*>(&scale), sizeof scale);
+        const bool points = tensor->dtype == tensor::DType::kQ4_1;
+        const int zero =
+            points ? static_cast<int>(std::lround(-tensor::HalfToFloat(halves[1]) / scale)) : 8;
+        const std::byte* const stored = &bytes[at + (points ? 4 : 2)];
+        for (size_t i = 0; i < tensor::kBlock; ++i) {
+          if (tensor->dtype == tensor::DType::kQ8_0) {
+            codes += static_cast<char>(stored[i]);
+          } else {
+            const int pair = static_cast<int>(stored[i % 16]);
+            codes += static_cast<char>((i < 16 ? pair & 15 : pair >> 4) - zero);
+          }
+        }
+      }
+    }
+    EXPECT_EQ(fmt::format("{:016x}", HashOfBytes(codes)),
+              std::string(golden.entry.at("codes").as_string()));
+    EXPECT_EQ(fmt::format("{:016x}", HashOfBytes(scales)),
+              std::string(golden.entry.at("scales").as_string()));
+    ++kept;
+  }
+  EXPECT_EQ(kept, 6);
 }
 
 INSTANTIATE_TEST_SUITE_P(EveryIsa, DecoderFamilies, testing::ValuesIn(kernels::DetectIsas()),
