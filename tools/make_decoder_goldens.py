@@ -136,6 +136,13 @@ def families(transformers):
             **shape, shared_intermediate_size=96, num_local_experts=0, mamba_n_heads=2, mamba_d_state=32, mamba_d_conv=3,
             mamba_n_groups=2, mamba_conv_bias=False, mamba_proj_bias=True, position_embedding_type="rope",
             layer_types=["attention", "mamba", "mamba"]))),
+        ("granite hybrid with experts", "granitehybrid", t.GraniteMoeHybridForCausalLM(t.GraniteMoeHybridConfig(
+            **dict(five, intermediate_size=32), shared_intermediate_size=64, num_local_experts=6, num_experts_per_tok=3,
+            mamba_n_heads=4, mamba_d_state=16, layer_types=["mamba", "mamba", "attention", "mamba", "attention"],
+            embedding_multiplier=3.0, residual_multiplier=0.22, attention_multiplier=0.0625, logits_scaling=0.5))),
+        ("granite mixture", "granitemoe", t.GraniteMoeForCausalLM(t.GraniteMoeConfig(
+            **dict(shape, intermediate_size=64), num_local_experts=5, num_experts_per_tok=2,
+            embedding_multiplier=3.0, residual_multiplier=0.22, attention_multiplier=0.0625, logits_scaling=0.5))),
         ("lfm2", "lfm2", t.Lfm2ForCausalLM(t.Lfm2Config(
             **five, norm_eps=1e-5, block_multiple_of=32, layer_types=["conv", "conv", "full_attention", "conv", "full_attention"]))),
         ("lfm2 with biases", "lfm2", t.Lfm2ForCausalLM(t.Lfm2Config(
@@ -154,7 +161,7 @@ def gguf_keys(arch, c):
         "attention.layer_norm_rms_epsilon": float(c.get("rms_norm_eps") or c["norm_eps"]), "rope.freq_base": float(c["rope_theta"]),
         "vocab_size": c["vocab_size"],
     }
-    if arch in ("llama", "granite", "granitehybrid", "smollm3"):
+    if arch in ("llama", "granite", "granitehybrid", "granitemoe", "smollm3"):
         keys["rope.dimension_count"] = head_dim
     if arch == "phi3":
         keys["rope.dimension_count"] = int(head_dim * c["partial_rotary_factor"])
@@ -179,7 +186,7 @@ def gguf_keys(arch, c):
         keys["rope.dimension_count"] = int(head_dim * c["partial_rotary_factor"])
     if c.get("head_dim"):
         keys["attention.key_length"] = keys["attention.value_length"] = head_dim
-    if arch in ("granite", "granitehybrid"):
+    if arch in ("granite", "granitehybrid", "granitemoe"):
         keys.update({"attention.scale": c["attention_multiplier"], "embedding_scale": c["embedding_multiplier"],
                      "residual_scale": c["residual_multiplier"], "logit_scale": c["logits_scaling"]})
     if arch in ("gemma2", "gemma3") or (arch == "llama" and c.get("sliding_window")):
@@ -234,9 +241,11 @@ def gguf_names(arch, names, layers):
         plain = name.replace(expert.group(0), ".experts.") if expert else name
         plain = plain.replace("e_score_correction_bias", "e_score_correction.bias")
         mapped = known.get_name(plain.replace(".dt_bias", ".dt_proj.bias"), try_suffixes=(".weight", ".bias"))
-        if arch == "granitehybrid" and ".shared_mlp." in name:  # without experts
-            block = f"blk.{name.split('.')[2]}.ffn_"
-            mapped = block + ("down.weight" if "output" in name else f"gate.weight+{block}up.weight")
+        if arch in ("granitehybrid", "granitemoe") and (".shared_mlp." in name or ".block_sparse_moe." in name):
+            block, mixture = f"blk.{name.split('.')[2]}.ffn_", any("block_sparse_moe" in other for other in names)
+            kind = "_exps" if ".block_sparse_moe." in name else "_shexp" if mixture else ""
+            mapped = block + (f"down{kind}.weight" if "output" in name else f"gate{kind}.weight+{block}up{kind}.weight"
+                              if "input" in name else "gate_inp.weight")
         if plain == "lm_head.weight":  # no published Gemma has one
             mapped = "output.weight"
         # Converters know no layers without experts in these mixtures: their names are llama's.

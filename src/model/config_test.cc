@@ -380,8 +380,28 @@ TEST(ModelConfigTest, ReadsMamba2OfGranite4) {
   ExpectFolderRefused(granite + kinds + heads + R"(,"mamba_d_head":64)", "mamba_d_head 64");
   ExpectFolderRefused(granite + kinds + heads + R"(,"mamba_d_conv":9)",
                       "convolutions see 2 to 4 tokens");
-  ExpectFolderRefused(R"("model_type":"granitemoehybrid",)" + kinds + heads,
-                      "experts are not supported");
+}
+
+TEST(ModelConfigTest, ReadsTheExpertsOfGranite4) {
+  const std::string granite = R"("model_type":"granitemoehybrid",
+      "layer_types":["mamba","mamba","attention","mamba"],"mamba_n_heads":4,"mamba_d_state":16,
+      "num_experts_per_tok":2,)";
+  const auto config =
+      ReadFolder(granite + R"("num_local_experts":6,"shared_intermediate_size":160)");
+  ASSERT_TRUE(config.ok()) << config.status();
+  EXPECT_EQ(config->experts, 6);
+  EXPECT_EQ(config->experts_used, 2);
+  EXPECT_EQ(config->expert_feed_forward, config->feed_forward);
+  EXPECT_EQ(config->shared_feed_forward, 160);
+  EXPECT_FALSE(config->shared_gate);
+  const auto alone = ReadFolder(granite + R"("num_local_experts":6,"shared_intermediate_size":0)");
+  ASSERT_TRUE(alone.ok()) << alone.status();
+  EXPECT_EQ(alone->shared_feed_forward, 0);
+  ExpectFolderRefused(granite + R"("num_local_experts":1)", "num_experts_per_tok");
+  ExpectFolderRefused(granite + R"("num_local_experts":6,"shared_intermediate_size":40)",
+                      "not a multiple of 32");
+  ExpectFolderRefused(R"("model_type":"granitemoe","num_local_experts":0)",
+                      "num_local_experts is missing");
 }
 
 TEST(ModelConfigTest, ReadsTheLayersOfLfm2FromKvHeads) {

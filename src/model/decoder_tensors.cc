@@ -273,6 +273,24 @@ void DecoderTensors::ShapeAsGguf(const ModelConfig& config) {
   }
 }
 
+// A folder of Granite has the gate and up matrices of each expert as one, and those of the shared
+// expert under the names that a layer without experts has.
+Status DecoderTensors::SplitGranite(const ModelConfig& config, const std::string& block) {
+  std::vector<Part> parts;
+  for (int expert = 0; expert < config.experts; ++expert) {
+    for (const char* kind : {"gate", "up"})
+      parts.push_back(
+          {fmt::format("{}ffn_{}.{}.weight", block, kind, expert), config.expert_feed_forward});
+  }
+  RETURN_IF_ERROR(Replace(block + "ffn_gate_up_exps.weight", parts));
+  if (config.shared_feed_forward == 0 || Find(block + "ffn_gate.weight") != nullptr)
+    return OkStatus();
+  RETURN_IF_ERROR(Replace(block + "ffn_up.weight",
+                          {{block + "ffn_gate_shexp.weight", config.shared_feed_forward},
+                           {block + "ffn_up_shexp.weight", config.shared_feed_forward}}));
+  return Replace(block + "ffn_down.weight", {{block + "ffn_down_shexp.weight", config.width}});
+}
+
 Status DecoderTensors::Split(const ModelConfig& config) {
   tensors_.reserve(tensors_.size() * 3 +
                    static_cast<size_t>(config.layers) * 3 * static_cast<size_t>(config.experts));
@@ -289,6 +307,7 @@ Status DecoderTensors::Split(const ModelConfig& config) {
           Replace(block + "ffn_up.weight", {{block + "ffn_gate.weight", config.feed_forward},
                                             {block + "ffn_up.weight", config.feed_forward}}));
     }
+    if (config.has_experts(layer)) RETURN_IF_ERROR(SplitGranite(config, block));
     for (const char* kind : {"ffn_gate", "ffn_up", "ffn_down"}) {
       std::vector<Part> parts;
       const bool down = std::string_view(kind) == "ffn_down";

@@ -48,6 +48,7 @@ class DecoderTensors final : public TensorStore {
   };
   void ShapeAsGguf(const ModelConfig& config);
   Status Replace(const std::string& name, const std::vector<Part>& parts);
+  Status SplitGranite(const ModelConfig& config, const std::string& block);
   void Index();
   bool IsNeeded(const StoredTensor& tensor, int layers) const;
 

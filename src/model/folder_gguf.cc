@@ -253,10 +253,14 @@ class KeyWriter {
     PutInt("expert_count", config_.experts);
     PutInt("expert_used_count", config_.experts_used);
     if (family_.expert_width_key) PutInt("expert_feed_forward_length", config_.expert_feed_forward);
-    if (config_.shared_gate)
+    constexpr std::string_view kCount = "expert_shared_count";
+    const bool counted =
+        std::find(family_.keys.begin(), family_.keys.end(), kCount) != family_.keys.end();
+    if (counted && config_.shared_feed_forward != 0) {
+      PutInt(kCount, config_.shared_feed_forward / config_.expert_feed_forward);
+    } else if (config_.shared_feed_forward != 0) {
       PutInt("expert_shared_feed_forward_length", config_.shared_feed_forward);
-    if (config_.shared_feed_forward != 0 && !config_.shared_gate)
-      PutInt("expert_shared_count", config_.shared_feed_forward / config_.expert_feed_forward);
+    }
     if (config_.router_score == RouterScore::kSigmoid) {
       PutInt("expert_gating_func", 2);
       PutFloat("expert_weights_scale", static_cast<double>(config_.expert_weights_scale));

@@ -107,7 +107,7 @@ gguf::testing::Bytes GgufOf(const FamilyGolden& golden, tensor::DType type) {
       heads["k"] = golden.entry.at("config").at("num_key_value_heads").to_number<size_t>();
   }
   const bool interleaved = architecture == "llama" || architecture == "granite" ||
-                           architecture == "smollm3" || architecture == "granitehybrid";
+                           architecture == "smollm3" || architecture.starts_with("granite");
   const json::value* scaling = golden.entry.at("config").as_object().if_contains("rope_scaling");
   for (const std::string kind : {"short", "long"}) {
     if (scaling == nullptr || !scaling->is_object()) continue;
@@ -133,14 +133,25 @@ gguf::testing::Bytes GgufOf(const FamilyGolden& golden, tensor::DType type) {
       for (float& value : tensor.values) value += 1;
     }
     if (const size_t second = name.find('+'); second != std::string::npos) {
-      // Two matrices that a folder has as one.
-      const size_t half = tensor.values.size() / 2;
-      const std::vector<float> rows(tensor.values.begin() + static_cast<ptrdiff_t>(half),
-                                    tensor.values.end());
-      tensor.values.resize(half);
-      writer.Tensor(name.substr(0, second), type, {tensor.shape[1], tensor.shape[0] / 2},
-                    tensor.values);
-      writer.Tensor(name.substr(second + 1), type, {tensor.shape[1], tensor.shape[0] / 2}, rows);
+      // Two matrices that a folder has as one, for each expert if there are several.
+      const bool experts = tensor.shape.size() == 3;
+      const uint64_t count = experts ? tensor.shape[0] : 1;
+      const uint64_t columns = tensor.shape.back(), rows = tensor.shape[experts ? 1 : 0] / 2;
+      const auto half = static_cast<ptrdiff_t>(tensor.values.size() / count / 2);
+      std::vector<float> halves[2];
+      auto from = tensor.values.begin();
+      for (uint64_t i = 0; i < 2 * count; ++i, from += half)
+        halves[i % 2].insert(halves[i % 2].end(), from, from + half);
+      for (const int part : {0, 1}) {
+        const std::string each = part == 0 ? name.substr(0, second) : name.substr(second + 1);
+        if (experts) {
+          writer.Tensor(each, type, {columns, rows, count}, halves[part]);
+        } else {
+          writer.Tensor(each, type, {columns, rows}, halves[part]);
+        }
+      }
+    } else if (name.ends_with("_exps.weight")) {
+      writer.Tensor(name, type, {tensor.shape[2], tensor.shape[1], tensor.shape[0]}, tensor.values);
     } else if (name.ends_with(".ssm_a") || name.ends_with(".ssm_d")) {
       if (name.ends_with("a"))
         for (float& value : tensor.values) value = -std::exp(value);

@@ -111,7 +111,7 @@ Status ReadBiases(const FamilySource& source, ModelConfig& config);
 // The supported families: each is defined in a file of its own, and family.cc lists them.
 extern const Family kLlama, kMistral, kMixtral;
 extern const Family kQwen2, kQwen2Moe, kQwen3, kQwen3Moe;
-extern const Family kGranite, kGraniteHybrid;
+extern const Family kGranite, kGraniteMoe, kGraniteHybrid;
 extern const Family kOlmo2, kOlmo3;
 extern const Family kPhi3;
 extern const Family kSmolLm3;

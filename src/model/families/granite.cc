@@ -1,5 +1,5 @@
-// Granite 3: llama with multipliers of embedding, residuals, scores and logits. A GGUF's rows
-// rotate as llama's.
+// Granite 3: llama with multipliers of embedding, residuals, scores and logits; and its mixtures. A
+// GGUF's rows rotate as llama's.
 #include "model/families/family.h"
 
 namespace tutti::model {
@@ -29,6 +29,30 @@ Status DescribeGranite(const FamilySource& source, ModelConfig& config) {
   return ReadAttentionBias(source, config);
 }
 
+constexpr std::string_view kGraniteMoeConfigKeys[] = {
+    "attention_bias",      "attention_multiplier", "embedding_multiplier", "logits_scaling",
+    "num_experts_per_tok", "num_local_experts",    "residual_multiplier"};
+constexpr std::string_view kGraniteMoeDefaults =
+    R"({"hidden_size":4096,"intermediate_size":11008,"num_hidden_layers":32,
+        "num_attention_heads":32,"max_position_embeddings":2048,"rms_norm_eps":1e-6,
+        "num_local_experts":8,"num_experts_per_tok":2})";
+constexpr std::string_view kGraniteMoeKeys[] = {"embedding_scale", "residual_scale",
+                                                "attention.scale", "logit_scale",
+                                                "expert_count",    "expert_used_count"};
+constexpr RenamedTensor kGraniteMoeTensors[] = {
+    {"block_sparse_moe.input_linear.", "ffn_gate_up_exps."},
+    {"block_sparse_moe.output_linear.", "ffn_down_exps."},
+    {"block_sparse_moe.router.layer.", "ffn_gate_inp."},
+};
+
+Status DescribeGraniteMoe(const FamilySource& source, ModelConfig& config) {
+  RETURN_IF_ERROR(DescribeGranite(source, config));
+  RETURN_IF_ERROR(ReadExperts(source, config));
+  if (config.experts == 0)
+    return RefuseParameter("{} is missing", source.keys.Spelled("expert_count"));
+  return OkStatus();
+}
+
 }  // namespace
 
 const Family kGranite = {.architecture = "granite",
@@ -38,5 +62,14 @@ const Family kGranite = {.architecture = "granite",
                          .config_keys = kGraniteConfigKeys,
                          .config_defaults = kGraniteDefaults,
                          .describe = &DescribeGranite};
+
+const Family kGraniteMoe = {.architecture = "granitemoe",
+                            .model_type = "granitemoe",
+                            .gguf_rope = kernels::RopeMode::kAdjacent,
+                            .keys = kGraniteMoeKeys,
+                            .config_keys = kGraniteMoeConfigKeys,
+                            .config_defaults = kGraniteMoeDefaults,
+                            .tensors = kGraniteMoeTensors,
+                            .describe = &DescribeGraniteMoe};
 
 }  // namespace tutti::model

@@ -1,5 +1,5 @@
-// Granite 4: Granite 3 with Mamba-2 in most layers, and no rotation in its hybrids. Its experts are
-// not served yet.
+// Granite 4: Granite 3 with Mamba-2 in most layers, and no rotation in its hybrids. Its mixtures
+// have a shared expert as well; without experts that is the feed-forward.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -31,6 +31,9 @@ constexpr std::string_view kHybridDefaults =
         "mamba_n_groups":1,"mamba_d_state":256,"mamba_d_conv":4,"mamba_expand":2,
         "mamba_conv_bias":true})";
 constexpr RenamedTensor kHybridTensors[] = {
+    {"block_sparse_moe.input_linear.", "ffn_gate_up_exps."},
+    {"block_sparse_moe.output_linear.", "ffn_down_exps."},
+    {"block_sparse_moe.router.layer.", "ffn_gate_inp."},
     {"shared_mlp.input_linear.", "ffn_up."},
     {"shared_mlp.output_linear.", "ffn_down."},
     {"mamba.in_proj.", "ssm_in."},
@@ -71,16 +74,15 @@ Status ReadHeads(const FamilySource& source, ModelConfig& config) {
 
 Status DescribeGraniteHybrid(const FamilySource& source, ModelConfig& config) {
   RETURN_IF_ERROR(kGranite.describe(source, config));
-  ASSIGN_OR_RETURN(const int64_t experts, source.keys.IntOr("expert_count", 0, 0, 1 << 20));
-  if (experts != 0) {
-    return RefuseParameter("{} is {}: experts are not supported in {} (0 is)",
-                           source.keys.Spelled("expert_count"), experts, config.architecture);
+  RETURN_IF_ERROR(ReadExperts(source, config));
+  constexpr std::string_view kShared = "expert_shared_feed_forward_length";
+  if (config.experts == 0) {
+    RETURN_IF_ERROR(ReadInt(source.keys, source.keys.Has(kShared) ? kShared : "feed_forward_length",
+                            1, kMaxFeedForward, &config.feed_forward));
+  } else {
+    ASSIGN_OR_RETURN(const int64_t shared, source.keys.IntOr(kShared, 0, 0, kMaxFeedForward));
+    config.shared_feed_forward = static_cast<int>(shared);
   }
-  RETURN_IF_ERROR(ReadInt(source.keys,
-                          source.keys.Has("expert_shared_feed_forward_length")
-                              ? "expert_shared_feed_forward_length"
-                              : "feed_forward_length",
-                          1, kMaxFeedForward, &config.feed_forward));
   const bool folder = source.form == Form::kTransformers;
   if (folder) {
     ASSIGN_OR_RETURN(const std::string kind, source.keys.StringOr("position_embedding_type", ""));
