@@ -12,6 +12,7 @@ namespace {
 // Keys read for every family (config_parameters.cc, config.cc), or when a checkpoint is opened.
 constexpr std::string_view kCommon[] = {
     "architectures",
+    "compression_config",  // the older name of quantization_config
     "head_dim",
     "hidden_act",
     "hidden_size",

@@ -214,11 +214,12 @@ Result<DecoderCheckpoint> DecoderCheckpoint::FromTransformers(std::string_view c
   ASSIGN_OR_RETURN(const JsonFile file, JsonFile::Parse(config_json, "config.json"));
   DecoderCheckpoint checkpoint;
   ASSIGN_OR_RETURN(const TextConfig text, TextConfig::Read(file, checkpoint.remarks));
-  if (const boost::json::value* quantization = text.keys.Find("quantization_config")) {
-    if (!quantization->is_object())
-      return text.keys.Refuse("quantization_config", "must be an object");
+  const char* const key =
+      text.keys.Has("quantization_config") ? "quantization_config" : "compression_config";
+  if (const boost::json::value* quantization = text.keys.Find(key)) {
+    if (!quantization->is_object()) return text.keys.Refuse(key, "must be an object");
     const JsonFile members =
-        JsonFile::Of(quantization->get_object(), text.keys.name() + ": quantization_config");
+        JsonFile::Of(quantization->get_object(), text.keys.name() + ": " + key);
     ASSIGN_OR_RETURN(store, MakeQuantizedStore(std::move(store), members, checkpoint.remarks));
   }
   const ConfigParameters keys(text.keys);

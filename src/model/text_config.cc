@@ -44,7 +44,7 @@ const Family* FamilyOf(const JsonFile& config) {
 // The text_config as a file of its own, with the keys of the outer file that apply to it.
 JsonFile Inner(const JsonFile& config) {
   boost::json::object keys = config.Find("text_config")->get_object();
-  for (const char* key : {"tie_word_embeddings", "quantization_config"})
+  for (const char* key : {"tie_word_embeddings", "quantization_config", "compression_config"})
     if (const boost::json::value* outer = config.Find(key)) keys[key] = *outer;
   return JsonFile::Of(std::move(keys), config.name() + ": text_config");
 }
