@@ -8,11 +8,12 @@ saves it, its tensors replaced by generated values under the names and shapes of
 shapes and config.json are the library's own, and the values need no room here. Names of the GGUF form are those of the
 package gguf, its keys those that the public converters write. Value i of a tensor is
     ((splitmix64(fnv1a64(name) + i) >> 40) / 2^23 - 1) * spread, exact in float32,
-where weights of norms have 1 added, but Gemma's, which are stored less 1. The spreads of the embedding and of all others
-are chosen so that no model only repeats what it reads.
+where weights of norms have 1 added, but those of Gemma and Nemotron, which are stored less 1. The spreads of the
+embedding and of all others are chosen so that no model only repeats what it reads.
 
-Of each: a prompt, the 64 tokens chosen greedily after it, and the logits each was chosen from, times 10^4 and rounded. A
-prompt is taken whose every choice leads by 0.01, so that no rounding turns one, and which is followed by several tokens.
+Of each: a prompt, the 64 tokens chosen greedily after it, and the logits that every fourth was chosen from (of all, in
+entries without "every"), times 10^4 and rounded. A prompt is taken whose every choice leads by 0.01, so that no rounding
+turns one, and which is followed by several tokens.
 """
 import json
 import math
@@ -21,7 +22,7 @@ import sys
 import tempfile
 
 MASK = (1 << 64) - 1
-WIDTH, WORDS, LAYERS, PROMPT, TOKENS, LEAD, KINDS = 64, 80, 3, 24, 64, 0.01, 8
+WIDTH, WORDS, LAYERS, PROMPT, TOKENS, LEAD, KINDS, EVERY = 64, 80, 3, 24, 64, 0.01, 8, 4
 
 # Seeds of the prompts that did, so that the search begins there.
 FIRST = {"llama": 10, "llama with biases": 5, "llama 3 scaling": 4, "mistral": 4, "qwen2": 10, "qwen3": 3, "olmo2": 2, "phi3": 5,
@@ -52,7 +53,7 @@ def generated(name, shape, plus, spreads):
         numbers = splitmix64(np.uint64(fnv1a64(name)) + np.arange(count, dtype=np.uint64))
     spread = spreads["embed_tokens" not in name]
     values = ((numbers >> np.uint64(40)).astype(np.float64) / 2**23 - 1) * spread
-    if "norm" in name:
+    if "norm" in name and not name.endswith(".bias"):
         values += plus
     return torch.tensor(values.astype(np.float32)).view(*shape)
 
@@ -123,6 +124,26 @@ def families(transformers):
         ("ernie4_5_moe", "ernie4_5-moe", t.Ernie4_5_MoeForCausalLM(t.Ernie4_5_MoeConfig(
             **five, moe_num_experts=6, moe_k=2, moe_intermediate_size=32, moe_num_shared_experts=2,
             moe_layer_start_index=1, moe_layer_interval=2, tie_word_embeddings=False))),
+        ("cohere", "command-r", t.CohereForCausalLM(t.CohereConfig(**shape, logit_scale=2.0))),
+        ("cohere with biases", "command-r", t.CohereForCausalLM(t.CohereConfig(
+            **dict(shape, num_key_value_heads=4), logit_scale=3.0, attention_bias=True, tie_word_embeddings=False))),
+        ("cohere2", "cohere2", t.Cohere2ForCausalLM(t.Cohere2Config(
+            **five, logit_scale=2.0, sliding_window=16, attention_bias=True))),
+        ("arcee", "arcee", t.ArceeForCausalLM(t.ArceeConfig(**shape, rope_scaling=yarn))),
+        ("arcee with larger heads", "arcee", t.ArceeForCausalLM(t.ArceeConfig(
+            **dict(shape, num_key_value_heads=1), head_dim=32))),
+        ("nemotron", "nemotron", t.NemotronForCausalLM(t.NemotronConfig(**shape, head_dim=32))),
+        ("nemotron with biases", "nemotron", t.NemotronForCausalLM(t.NemotronConfig(
+            **dict(shape, num_key_value_heads=4), head_dim=16, attention_bias=True, partial_rotary_factor=0.25,
+            tie_word_embeddings=True))),
+        ("starcoder2", "starcoder2", t.Starcoder2ForCausalLM(t.Starcoder2Config(
+            **shape, sliding_window=16, tie_word_embeddings=False))),
+        ("starcoder2 without biases", "starcoder2", t.Starcoder2ForCausalLM(t.Starcoder2Config(
+            **dict(shape, num_key_value_heads=1), sliding_window=None, use_bias=False))),
+        ("stablelm", "stablelm", t.StableLmForCausalLM(t.StableLmConfig(
+            **shape, partial_rotary_factor=0.5, use_qkv_bias=True))),
+        ("stablelm with parallel parts", "stablelm", t.StableLmForCausalLM(t.StableLmConfig(
+            **shape, partial_rotary_factor=0.25, use_parallel_residual=True))),
         # From the 17th token on, so in all that is stored, by the factors for long texts.
         ("phi3 with a long text", "phi3", t.Phi3ForCausalLM(t.Phi3Config(
             **shape, sliding_window=None, original_max_position_embeddings=16,
@@ -158,11 +179,15 @@ def gguf_keys(arch, c):
         "block_count": c["num_hidden_layers"], "context_length": c["max_position_embeddings"],
         "embedding_length": c["hidden_size"], "feed_forward_length": c["intermediate_size"],
         "attention.head_count": c["num_attention_heads"], "attention.head_count_kv": c["num_key_value_heads"],
-        "attention.layer_norm_rms_epsilon": float(c.get("rms_norm_eps") or c["norm_eps"]), "rope.freq_base": float(c["rope_theta"]),
-        "vocab_size": c["vocab_size"],
+        "rope.freq_base": float(c["rope_theta"]), "vocab_size": c["vocab_size"],
     }
-    if arch in ("llama", "granite", "granitehybrid", "granitemoe", "smollm3"):
+    for key in ("rms_norm_eps", "layer_norm_eps", "norm_eps", "norm_epsilon"):
+        if key in c:
+            keys["attention.layer_norm_rms_epsilon" if key == "rms_norm_eps" or arch == "lfm2" else "attention.layer_norm_epsilon"] = c[key]
+    if arch in ("llama", "granite", "granitehybrid", "granitemoe", "smollm3", "arcee", "cohere2"):
         keys["rope.dimension_count"] = head_dim
+    if arch in ("command-r", "cohere2"):
+        keys["logit_scale"] = c["logit_scale"]
     if arch == "phi3":
         keys["rope.dimension_count"] = int(head_dim * c["partial_rotary_factor"])
         keys["attention.sliding_window"] = c["sliding_window"] or 0
@@ -182,14 +207,14 @@ def gguf_keys(arch, c):
         if c["block_auto_adjust_ff_dim"]:
             rows = int(c["block_ffn_dim_multiplier"] * int(2 * c["intermediate_size"] / 3))
             keys["feed_forward_length"] = -(-rows // c["block_multiple_of"]) * c["block_multiple_of"]
-    if arch == "glm4":
+    if arch in ("glm4", "nemotron", "stablelm"):
         keys["rope.dimension_count"] = int(head_dim * c["partial_rotary_factor"])
     if c.get("head_dim"):
         keys["attention.key_length"] = keys["attention.value_length"] = head_dim
     if arch in ("granite", "granitehybrid", "granitemoe"):
         keys.update({"attention.scale": c["attention_multiplier"], "embedding_scale": c["embedding_multiplier"],
                      "residual_scale": c["residual_multiplier"], "logit_scale": c["logits_scaling"]})
-    if arch in ("gemma2", "gemma3") or (arch == "llama" and c.get("sliding_window")):
+    if arch in ("gemma2", "gemma3", "cohere2") or (arch in ("llama", "starcoder2") and c.get("sliding_window")):
         keys["attention.sliding_window"] = c["sliding_window"]
     if arch in ("olmo2", "exaone4") and c.get("sliding_window"):
         keys["attention.sliding_window"] = c["sliding_window"]
@@ -297,9 +322,12 @@ def main():
         with tempfile.TemporaryDirectory() as folder:
             made.save_pretrained(folder)
             path = os.path.join(folder, "model.safetensors")
-            plus = 0 if arch.startswith("gemma") else 1
+            plus = 0 if arch.startswith("gemma") or arch == "nemotron" else 1
             shapes = {key: value.shape for key, value in load_file(path).items()}
-            spreads = (0.125, 0.25) if arch == "gemma" else (0.125, 0.5) if plus == 0 else (1.0, 0.25) if "lm_head.weight" in shapes else (0.25, 0.5)
+            small = arch in ("starcoder2", "stablelm") or "lm_head.weight" not in shapes
+            spreads = (0.25, 0.5) if small else (1.0, 0.25)
+            if arch.startswith("gemma"):
+                spreads = (0.125, 0.25) if arch == "gemma" else (0.125, 0.5)
             tensors = {key: generated(key, shape, plus, spreads) for key, shape in shapes.items()}
             save_file(tensors, path, metadata={"format": "pt"})
             model = type(made).from_pretrained(folder, attn_implementation="eager").float().eval()
@@ -315,7 +343,7 @@ def main():
         golden.append({"family": name, "config": config, "gguf": arch, "keys": gguf_keys(arch, config),
                        "names": gguf_names(arch, tensors, config["num_hidden_layers"]),
                        "tensors": {key: list(value.shape) for key, value in tensors.items()},
-                       "spreads": spreads, "prompt": PROMPT, "ids": ids, "logits": rows})
+                       "spreads": spreads, "prompt": PROMPT, "ids": ids, "every": EVERY, "logits": rows[::EVERY]})
         print(name, len(tensors), "tensors, prompt", seed, "lead", round(lead, 3), "kinds of tokens", len(set(ids[PROMPT:])),
               flush=True)
         write(out, golden, order)

@@ -59,8 +59,7 @@ Status ReadShape(const Family& family, const HyperParameters& metadata, ModelCon
       return RefuseParameter("{} is {}, not a multiple of 32 as the kernels need", what, width);
     }
   }
-  ASSIGN_OR_RETURN(const double eps,
-                   metadata.Float("attention.layer_norm_rms_epsilon", 1e-12, 0.1));
+  ASSIGN_OR_RETURN(const double eps, metadata.Float(family.norm_eps, 1e-12, 0.1));
   config.norm_eps = static_cast<float>(eps);
   return OkStatus();
 }

@@ -52,10 +52,11 @@ enum class Recurrence : uint8_t {
   kMamba2,     // the selective state space (Granite 4)
 };
 
-// Activation function of the gate of a feed-forward network.
+// Activation function of the gate of a feed-forward network, or of a network without a gate.
 enum class GateKind : uint8_t {
   kSilu,
   kGeluTanh,
+  kRelu2,  // max(x, 0)^2; only without a gate
 };
 
 // How a router's logits become the scores of experts.
@@ -99,8 +100,14 @@ struct ModelConfig {
   bool norm_rotated = false;  // that norm comes after the rotation, which is in halves
   bool norm_before = true;    // the inputs of attention and of the feed-forward are normalised
   bool norm_after = false;    // what they give is, before it is added
+  bool layer_norm = false;    // norms of the residual stream subtract the mean
+  bool norm_bias = false;     // and have biases
+  // Attention and feed-forward read the same rows and are added together.
+  bool parallel = false;
   std::string_view ffn_norm = "ffn_norm";  // tensor of the norm before the feed-forward
   GateKind gate = GateKind::kSilu;
+  bool gated = true;             // activation(gate) * up, otherwise activation(up)
+  bool ffn_bias = false;         // a network without a gate has biases
   double embedding_scale = 1.0;  // rows of the embedding are multiplied by it
   double residual_scale = 1.0;   // what a layer's two parts give, before it is added
   double logit_scale = 1.0;      // logits

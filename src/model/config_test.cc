@@ -450,6 +450,70 @@ TEST(ModelConfigTest, ReadsGlm4WithPartialAdjacentRotation) {
   ExpectFolderRefused(glm4 + R"(,"rope_parameters":{"mrope_section":[8,12,12]})", "mrope_section");
 }
 
+TEST(ModelConfigTest, ReadsCohereWithParallelParts) {
+  const auto config = ReadFolder(R"("model_type":"cohere","logit_scale":0.25)");
+  ASSERT_TRUE(config.ok()) << config.status();
+  EXPECT_TRUE(config->layer_norm);
+  EXPECT_FALSE(config->norm_bias);
+  EXPECT_TRUE(config->parallel);
+  EXPECT_EQ(config->logit_scale, 0.25);
+  EXPECT_TRUE(config->tied_head);
+  EXPECT_EQ(config->rope_mode, kernels::RopeMode::kAdjacent);
+  EXPECT_EQ(ReadFolder(R"("model_type":"cohere")")->logit_scale, 0.0625);
+  ExpectFolderRefused(R"("model_type":"cohere","use_qk_norm":true)", "use_qk_norm");
+  ExpectFolderRefused(R"("model_type":"cohere","logit_scale":0)", "logit_scale");
+  ExpectFolderRefused(R"("model_type":"cohere","layer_norm_eps":-1)", "layer_norm_eps");
+}
+
+TEST(ModelConfigTest, RotatesWindowedLayersOfCohere2Alone) {
+  const auto config = ReadFolder(R"("model_type":"cohere2","sliding_window":16)");
+  ASSERT_TRUE(config.ok()) << config.status();
+  EXPECT_EQ(config->window, 16);
+  for (int i = 0; i < 4; ++i) {
+    EXPECT_EQ(config->has_window(i), i != 3);
+    EXPECT_EQ(config->rotates(i), i != 3);
+  }
+  ExpectFolderRefused(R"("model_type":"cohere2","sliding_window":0)", "sliding_window");
+  ExpectFolderRefused(R"("model_type":"cohere2","rotary_pct":0.5)", "rotary_pct");
+}
+
+TEST(ModelConfigTest, ReadsFeedForwardsWithoutAGate) {
+  const auto arcee = ReadFolder(R"("model_type":"arcee","hidden_act":"relu2")");
+  ASSERT_TRUE(arcee.ok()) << arcee.status();
+  EXPECT_FALSE(arcee->gated);
+  EXPECT_EQ(arcee->gate, GateKind::kRelu2);
+  EXPECT_FALSE(arcee->layer_norm);
+  ExpectFolderRefused(R"("model_type":"arcee","hidden_act":"silu")", "hidden_act");
+  ExpectFolderRefused(R"("model_type":"arcee","mlp_bias":true)", "mlp_bias");
+
+  const auto nemotron = ReadFolder(R"("model_type":"nemotron","norm_eps":1e-4)");
+  ASSERT_TRUE(nemotron.ok()) << nemotron.status();
+  EXPECT_FALSE(nemotron->gated);
+  EXPECT_TRUE(nemotron->norm_bias);
+  EXPECT_EQ(nemotron->norm_eps, 1e-4F);
+  EXPECT_EQ(nemotron->rope_dims, 8);
+
+  const auto starcoder = ReadFolder(R"("model_type":"starcoder2","sliding_window":16)");
+  ASSERT_TRUE(starcoder.ok()) << starcoder.status();
+  EXPECT_EQ(starcoder->gate, GateKind::kGeluTanh);
+  EXPECT_TRUE(starcoder->ffn_bias && starcoder->qkv_bias && starcoder->output_bias);
+  EXPECT_EQ(starcoder->window, 16);
+  EXPECT_FALSE(ReadFolder(R"("model_type":"starcoder2","use_bias":false)")->ffn_bias);
+  ExpectFolderRefused(R"("model_type":"starcoder2","hidden_act":"gelu")", "hidden_act");
+}
+
+TEST(ModelConfigTest, ReadsStableLmWithAndWithoutParallelParts) {
+  const std::string stablelm = R"("model_type":"stablelm","partial_rotary_factor":0.5)";
+  const auto config = ReadFolder(stablelm + R"(,"use_qkv_bias":true)");
+  ASSERT_TRUE(config.ok()) << config.status();
+  EXPECT_FALSE(config->parallel);
+  EXPECT_TRUE(config->qkv_bias);
+  EXPECT_FALSE(config->output_bias);
+  EXPECT_EQ(config->rope_dims, 8);
+  EXPECT_TRUE(ReadFolder(stablelm + R"(,"use_parallel_residual":true)")->parallel);
+  ExpectFolderRefused(stablelm + R"(,"qk_layernorm":true)", "qk_layernorm");
+}
+
 TEST(ModelConfigTest, ReadsTheBaseOfHunyuansRotation) {
   const std::string hunyuan = R"("model_type":"hunyuan_v1_dense","head_dim":32)";
   const auto config = ReadFolder(hunyuan + R"(,"use_qk_norm":true,"use_cla":false,"rope_theta":1e4,

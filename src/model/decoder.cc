@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <numbers>
 #include <utility>
 
 #include "kernels/attention_plan.h"
@@ -284,65 +285,91 @@ void Decoder::FusedLayer(int index, const DecoderBatch& batch, Team& team) {
   const ModelConfig& config = weights_->config();
   const LayerWeights& layer = weights_->layer(index);
   const int rows = static_cast<int>(batch.tokens.size());
-  const auto width = static_cast<size_t>(config.width);
 
+  Activations gated;  // in memory of the feed-forward, which attention does not touch
   if (config.is_recurrent(index)) {
     RecurrentPart(index, batch, team);
   } else {
-    AttentionPart(index, batch, team);
+    AttentionPart(index, batch, &gated, team);
   }
   if (!layer.experts.empty()) return ExpertLayer(index, batch, team);
-  ShowInput(InputObserver::Input::kFeedForward, index, layer.ffn_norm, rows, team);
-  Activations ffn_in = Prepare(
-      {.x = x_, .stride = width, .rows = rows, .cols = config.width, .norm_weight = layer.ffn_norm},
-      layer.gate_up, team);
-  const Activations gated = GateUp(layer.gate_up, layer.down, std::move(ffn_in), team);
+  if (!config.parallel) gated = FeedForward(index, rows, team);
   const Projection* next =
       index + 1 < config.layers ? &weights_->layer(index + 1).first() : &weights_->head();
   ReadKeysAhead(index + 1, batch, team);
   AddProduct(layer.down, gated, layer.ffn_after_norm, next, team);
 }
 
-void Decoder::AttentionPart(int index, const DecoderBatch& batch, Team& team) {
+// With parallel parts the feed-forward reads the residual stream before attention is added: `gated`
+// becomes what its down projection reads.
+void Decoder::AttentionPart(int index, const DecoderBatch& batch, Activations* gated, Team& team) {
   const ModelConfig& config = weights_->config();
   const LayerWeights& layer = weights_->layer(index);
   const int rows = static_cast<int>(batch.tokens.size());
   const auto width = static_cast<size_t>(config.width);
   const auto q_stride = static_cast<size_t>(config.q_rows());
 
-  ShowInput(InputObserver::Input::kAttention, index, layer.attn_norm, rows, team);
+  ShowInput(InputObserver::Input::kAttention, index, layer.attn_norm, layer.attn_norm_bias, rows,
+            team);
   Activations normed = Prepare({.x = x_,
                                 .stride = width,
                                 .rows = rows,
                                 .cols = config.width,
-                                .norm_weight = layer.attn_norm},
+                                .norm_weight = layer.attn_norm,
+                                .norm_bias = layer.attn_norm_bias},
                                layer.qkv, team);
   Project(layer.qkv, std::move(normed), Epilogue::kStore, qkv_, static_cast<size_t>(qkv_columns_),
           &layer.attn_output, team);
   workers_[static_cast<size_t>(team.worker())].ahead = {};
   RopeAppend(index, batch, team);
   Attend(index, batch, team);
+  if (config.parallel) *gated = FeedForward(index, rows, team);
   Activations attended =
       Prepare({.x = attn_, .stride = q_stride, .rows = rows, .cols = config.q_rows()},
               layer.attn_output, team);
-  const bool mixture = !layer.experts.empty();
-  const Projection* feed_forward = mixture ? &layer.router : &layer.gate_up;
+  const Projection* feed_forward = !layer.experts.empty() ? &layer.router
+                                   : config.parallel      ? &layer.down
+                                   : config.gated         ? &layer.gate_up
+                                                          : &layer.up;
   AddProduct(layer.attn_output, std::move(attended), layer.attn_after_norm, feed_forward, team);
+}
+
+// What the down projection of a layer reads, from the residual stream as it is.
+Decoder::Activations Decoder::FeedForward(int index, int rows, Team& team) {
+  const ModelConfig& config = weights_->config();
+  const LayerWeights& layer = weights_->layer(index);
+  ShowInput(InputObserver::Input::kFeedForward, index, layer.ffn_norm, layer.ffn_norm_bias, rows,
+            team);
+  Activations in = Prepare({.x = x_,
+                            .stride = static_cast<size_t>(config.width),
+                            .rows = rows,
+                            .cols = config.width,
+                            .norm_weight = layer.ffn_norm,
+                            .norm_bias = layer.ffn_norm_bias},
+                           config.gated ? layer.gate_up : layer.up, team);
+  return config.gated ? GateUp(layer.gate_up, layer.down, std::move(in), team)
+                      : UpAlone(layer, std::move(in), team);
+}
+
+// A norm of one row of the residual stream: RMSNorm, or LayerNorm where there is a bias.
+void Decoder::NormRow(const float* x, const float* weight, const float* bias, float* out) const {
+  const int width = weights_->config().width;
+  if (bias == nullptr) return kernels_.rows.rms_norm(x, weight, stream_eps_, width, out);
+  kernels_.rows.layer_norm(x, nullptr, weight, bias, stream_eps_, width, out);
 }
 
 // Gives the observer the rows of the residual stream after `norm` (null: as they are), except for
 // the first row. Only FindOutliers has an observer: a serving decoder returns at once and allocates
 // nothing.
-void Decoder::ShowInput(InputObserver::Input input, int layer, const float* norm, int rows,
-                        Team& team) {
+void Decoder::ShowInput(InputObserver::Input input, int layer, const float* norm,
+                        const float* norm_bias, int rows, Team& team) {
   if (options_.observer == nullptr) return;
   const auto width = static_cast<size_t>(weights_->config().width);
   team.ForEach(1, 1, [&](int, int) {
     std::vector<float> normed(width);
     for (size_t row = 1; row < static_cast<size_t>(rows); ++row) {
       const float* x = x_ + row * width;
-      if (norm != nullptr)
-        kernels_.rows.rms_norm(x, norm, stream_eps_, static_cast<int>(width), normed.data());
+      if (norm != nullptr) NormRow(x, norm, norm_bias, normed.data());
       options_.observer->Observe(input, layer, norm == nullptr ? x : normed.data());
     }
   });
@@ -350,8 +377,8 @@ void Decoder::ShowInput(InputObserver::Input input, int layer, const float* norm
 
 void Decoder::FinalRow(int row, float* out) const {
   const ModelConfig& config = weights_->config();
-  kernels_.rows.rms_norm(x_ + static_cast<size_t>(row) * static_cast<size_t>(config.width),
-                         weights_->output_norm(), stream_eps_, config.width, out);
+  NormRow(x_ + static_cast<size_t>(row) * static_cast<size_t>(config.width),
+          weights_->output_norm(), weights_->output_norm_bias(), out);
   if (config.logit_scale == 1.0) return;
   // The weights of that norm carry it.
   const auto back = static_cast<float>(1.0 / config.logit_scale);
@@ -369,6 +396,7 @@ int Decoder::RegionsPerLayer(const ModelConfig& config, bool fused, int workers,
   if (!EachConverts(workers, rows, config.width)) regions += 2;
   if (!EachConverts(workers, rows, config.q_rows())) regions += 1;
   if (config.norm_after) regions += 2;
+  if (!config.gated) regions += EachConverts(workers, rows, config.feed_forward) ? 1 : 2;
   return regions;
 }
 
@@ -399,7 +427,8 @@ void Decoder::RunHead(const HeadBatch& batch, Team& team) {
                             .rows = rows,
                             .cols = config.width,
                             .gather = batch.rows.data(),
-                            .norm_weight = weights_->output_norm()},
+                            .norm_weight = weights_->output_norm(),
+                            .norm_bias = weights_->output_norm_bias()},
                            head, team);
   // Only the phase may read this: a worker that comes late must not.
   Worker& worker = workers_[static_cast<size_t>(team.worker())];
@@ -453,7 +482,9 @@ void Decoder::Embed(const DecoderBatch& batch, Team& team) {
 Decoder::Activations Decoder::Prepare(const Source& source, const Projection& consumer,
                                       Team& team) {
   const bool own = EachConverts(static_cast<int>(workers_.size()), source.rows, source.cols);
-  const ActivationMemory& memory = own ? workers_[static_cast<size_t>(team.worker())].own : shared_;
+  const ActivationMemory& memory = own ? workers_[static_cast<size_t>(team.worker())].own
+                                   : source.x == shared_ffn_.floats ? shared_ffn_
+                                                                    : shared_;
   Activations out;
   out.rows = source.rows;
   out.pending = own;
@@ -464,6 +495,7 @@ Decoder::Activations Decoder::Prepare(const Source& source, const Projection& co
                                                kernels_.gemm.tile_rows(source.rows, scale));
     consumer.KeepOutliers(&out.quantized);
   }
+  if (source.norm_bias != nullptr) out.normed = memory.floats;
   const bool as_they_are = source.gather == nullptr && source.norm_weight == nullptr;
   if (consumer.reads_floats()) {
     out.floats = as_they_are ? source.x : memory.floats;
@@ -482,6 +514,14 @@ Decoder::Activations Decoder::Prepare(const Source& source, const Projection& co
 // Rows [begin, end) of `source` into the memory `out` points to.
 void Decoder::Convert(const Source& source, const Projection& consumer, int begin, int end,
                       const Activations& out) {
+  if (out.normed != nullptr) {
+    for (int row = begin; row < end; ++row) {
+      const int from = source.gather == nullptr ? row : source.gather[row];
+      NormRow(source.x + static_cast<size_t>(from) * source.stride, source.norm_weight,
+              source.norm_bias,
+              out.normed + static_cast<size_t>(row) * static_cast<size_t>(source.cols));
+    }
+  }
   if (consumer.reads_quantized()) {
     kernels::QuantizeArgs args;
     args.x = source.x;
@@ -489,10 +529,16 @@ void Decoder::Convert(const Source& source, const Projection& consumer, int begi
     args.gather = source.gather;
     args.norm_weight = source.norm_weight;
     args.norm_eps = stream_eps_;
+    if (out.normed != nullptr) {
+      args.x = out.normed;
+      args.x_stride = static_cast<size_t>(source.cols);
+      args.gather = nullptr;
+      args.norm_weight = nullptr;
+    }
     args.out = out.quantized;
     kernels_.gemm.quantize(args, begin, end);
   }
-  if (!consumer.reads_floats() || out.floats == source.x) return;
+  if (!consumer.reads_floats() || out.floats == source.x || out.normed != nullptr) return;
   // Not const: Prepare pointed it at this pass's own memory.
   auto* floats = const_cast<float*>(out.floats);
   for (int row = begin; row < end; ++row) {
@@ -601,6 +647,46 @@ Decoder::Activations Decoder::GateUp(const Projection& gate_up, const Projection
       },
       PiecesFor(gate_up, gated.rows, team));
   return gated;
+}
+
+// activation(up) in the form that `down` reads, of a network without a gate.
+Decoder::Activations Decoder::UpAlone(const LayerWeights& layer, Activations in, Team& team) {
+  const int rows = in.rows;
+  const int cols = weights_->config().feed_forward;
+  const auto stride = static_cast<size_t>(cols);
+  float* up = shared_ffn_.floats;
+  Project(layer.up, std::move(in), Epilogue::kStore, up, stride, &layer.down, team);
+  team.ForEachRow(rows, [&](size_t row) { Activate(up + row * stride); });
+  return Prepare({.x = up, .stride = stride, .rows = rows, .cols = cols}, layer.down, team);
+}
+
+// The activation of one row of a network without a gate, in place.
+void Decoder::Activate(float* up) const {
+  const int count = weights_->config().feed_forward;
+  if (weights_->config().gate == GateKind::kSilu) CHECK(false) << "a family without such a network";
+  if (weights_->config().gate == GateKind::kRelu2) {
+    for (int i = 0; i < count; ++i) {
+      const float positive = std::max(up[i], 0.0F);
+      up[i] = positive * positive;
+    }
+    return;
+  }
+  // gelu(x) = x sigmoid(2u), where u = sqrt(2 / pi) (x + 0.044715 x^3), is silu(2u) * (x / 2u):
+  // that is what the kernel of the gated form computes, of some values at a time.
+  constexpr int kAtOnce = 256;
+  constexpr float kCubic = 0.044715F;
+  const float twice = 2 * std::sqrt(2 * std::numbers::inv_pi_v<float>);
+  float gate[kAtOnce], factor[kAtOnce];
+  for (int begin = 0; begin < count; begin += kAtOnce) {
+    const int here = std::min(kAtOnce, count - begin);
+    for (int i = 0; i < here; ++i) {
+      const float x = up[begin + i];
+      const float slope = twice * (1 + kCubic * x * x);  // 2u / x, above 0
+      gate[i] = slope * x;
+      factor[i] = 1 / slope;
+    }
+    kernels_.rows.silu_mul(gate, factor, here, up + begin);
+  }
 }
 
 kernels::KvLayerView Decoder::KvOf(int layer, const DecoderBatch& batch) const {

@@ -169,6 +169,7 @@ class Decoder {
     int cols = 0;
     const int32_t* gather = nullptr;
     const float* norm_weight = nullptr;
+    const float* norm_bias = nullptr;  // the norm is a LayerNorm
   };
   // A matrix of activations in the forms its consumer reads.
   struct Activations {
@@ -176,6 +177,8 @@ class Decoder {
     const float* floats = nullptr;
     size_t stride = 0;
     int rows = 0;
+    // [rows][cols] of `source` after a LayerNorm, which quantising does not do; null without one.
+    float* normed = nullptr;
     // Steps of few rows: this worker converts `source` for itself once it holds a piece of the
     // consumer's phase.
     bool pending = false;
@@ -188,7 +191,9 @@ class Decoder {
   void PlanExperts();
 
   void Embed(const DecoderBatch& batch, Team& team);
-  void ShowInput(InputObserver::Input input, int layer, const float* norm, int rows, Team& team);
+  void ShowInput(InputObserver::Input input, int layer, const float* norm, const float* norm_bias,
+                 int rows, Team& team);
+  void NormRow(const float* x, const float* weight, const float* bias, float* out) const;
   void FusedLayer(int index, const DecoderBatch& batch, Team& team);
   // decoder_experts.cc: the feed-forward of a mixture.
   void ExpertLayer(int index, const DecoderBatch& batch, Team& team);
@@ -211,7 +216,7 @@ class Decoder {
   void PrepareRow(const RecurrentWeights& layer, float* row) const;
   void UpdateStates(int index, const DecoderBatch& batch, Team& team);
   void FinishRecurrentRow(const RecurrentWeights& layer, const float* row, float* out) const;
-  void AttentionPart(int index, const DecoderBatch& batch, Team& team);
+  void AttentionPart(int index, const DecoderBatch& batch, Activations* gated, Team& team);
   void UnfusedLayer(int index, const DecoderBatch& batch, Team& team);
   void UnfusedHead(const HeadBatch& batch, Team& team);
   Activations Prepare(const Source& source, const Projection& consumer, Team& team);
@@ -224,7 +229,10 @@ class Decoder {
                size_t out_stride, const Projection* next, Team& team);
   void AddProduct(const Projection& projection, Activations in, const float* after_norm,
                   const Projection* next, Team& team);
+  Activations FeedForward(int index, int rows, Team& team);
   Activations GateUp(const Projection& gate_up, const Projection& down, Activations in, Team& team);
+  Activations UpAlone(const LayerWeights& layer, Activations in, Team& team);
+  void Activate(float* up) const;
   void RotateHeads(const float* cos_sin, float* qkv) const;
   void NormHeads(const LayerWeights& layer, float* qkv) const;
   void ReadKeysAhead(int layer, const DecoderBatch& batch, const Team& team);

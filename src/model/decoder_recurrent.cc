@@ -33,7 +33,8 @@ void Decoder::RecurrentPart(int index, const DecoderBatch& batch, Team& team) {
   const LayerWeights& layer = weights_->layer(index);
   const RecurrentWeights& recurrent = layer.recurrent;
   const int rows = static_cast<int>(batch.tokens.size());
-  ShowInput(InputObserver::Input::kAttention, index, layer.attn_norm, rows, team);
+  ShowInput(InputObserver::Input::kAttention, index, layer.attn_norm, layer.attn_norm_bias, rows,
+            team);
   Activations normed = Prepare({.x = x_,
                                 .stride = static_cast<size_t>(config.width),
                                 .rows = rows,

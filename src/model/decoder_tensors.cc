@@ -302,7 +302,7 @@ Status DecoderTensors::Split(const ModelConfig& config) {
         Replace(block + "attn_qkv.weight", {{block + "attn_q.weight", config.q_rows()},
                                             {block + "attn_k.weight", config.kv_rows()},
                                             {block + "attn_v.weight", config.kv_rows()}}));
-    if (config.experts == 0 && Find(block + "ffn_gate.weight") == nullptr) {
+    if (config.experts == 0 && config.gated && Find(block + "ffn_gate.weight") == nullptr) {
       RETURN_IF_ERROR(
           Replace(block + "ffn_up.weight", {{block + "ffn_gate.weight", config.feed_forward},
                                             {block + "ffn_up.weight", config.feed_forward}}));
@@ -332,7 +332,7 @@ Result<std::vector<float>> DecoderTensors::ReadFloats(const StoredTensor& tensor
   ASSIGN_OR_RETURN(std::vector<float> values,
                    files_->ReadFloats(files_->tensors()[places_[tensor.index].tensor]));
   if (form_ == Form::kTransformers && family_.norms_less_one &&
-      tensor.name.find("norm.") != std::string::npos) {
+      tensor.name.ends_with("norm.weight")) {
     for (float& value : values) value += 1;
   }
   // A folder has the logarithm of the rate at which a state decays.

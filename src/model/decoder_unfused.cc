@@ -49,13 +49,12 @@ void Decoder::UnfusedLayer(int index, const DecoderBatch& batch, Team& team) {
   const int rows = static_cast<int>(batch.tokens.size());
   const auto width = static_cast<size_t>(config.width);
   const auto ffn = static_cast<size_t>(config.feed_forward);
-  const auto norm = [&](const float* weight) {
+  const auto norm = [&](const float* weight, const float* bias) {
     team.ForEachRow(rows, [&](size_t row) {
       if (weight == nullptr) {
         std::copy_n(x_ + row * width, width, normed_ + row * width);
       } else {
-        kernels_.rows.rms_norm(x_ + row * width, weight, stream_eps_, config.width,
-                               normed_ + row * width);
+        NormRow(x_ + row * width, weight, bias, normed_ + row * width);
       }
     });
   };
@@ -79,8 +78,9 @@ void Decoder::UnfusedLayer(int index, const DecoderBatch& batch, Team& team) {
         (before.quantized.q != nullptr && before.quantized.scale == consumer.activation_scale());
     return serves ? before : PrepareUnfused(normed_, rows, config.width, consumer, team);
   };
-  ShowInput(InputObserver::Input::kAttention, index, layer.attn_norm, rows, team);
-  norm(layer.attn_norm);
+  ShowInput(InputObserver::Input::kAttention, index, layer.attn_norm, layer.attn_norm_bias, rows,
+            team);
+  norm(layer.attn_norm, layer.attn_norm_bias);
   if (config.is_recurrent(index)) {
     const RecurrentWeights& recurrent = layer.recurrent;
     multiply(recurrent.in, PrepareUnfused(normed_, rows, config.width, recurrent.in, team), qkv_,
@@ -101,16 +101,23 @@ void Decoder::UnfusedLayer(int index, const DecoderBatch& batch, Team& team) {
              PrepareUnfused(attn_, rows, config.q_rows(), layer.attn_output, team), sum_,
              config.width);
   }
-  add_sum(layer.attn_after_norm);
-
-  ShowInput(InputObserver::Input::kFeedForward, index, layer.ffn_norm, rows, team);
-  norm(layer.ffn_norm);
-  const Activations for_gate = PrepareUnfused(normed_, rows, config.width, layer.gate, team);
-  multiply(layer.gate, for_gate, gate_, config.feed_forward);
-  const Activations for_up = prepared(for_gate, layer.up);
-  multiply(layer.up, for_up, up_, config.feed_forward);
+  // With parallel parts the feed-forward reads the residual stream before attention is added.
+  if (!config.parallel) add_sum(layer.attn_after_norm);
+  ShowInput(InputObserver::Input::kFeedForward, index, layer.ffn_norm, layer.ffn_norm_bias, rows,
+            team);
+  norm(layer.ffn_norm, layer.ffn_norm_bias);
+  if (config.parallel) add_sum(layer.attn_after_norm);
+  if (config.gated) {
+    const Activations for_gate = PrepareUnfused(normed_, rows, config.width, layer.gate, team);
+    multiply(layer.gate, for_gate, gate_, config.feed_forward);
+    multiply(layer.up, prepared(for_gate, layer.up), up_, config.feed_forward);
+  } else {
+    multiply(layer.up, PrepareUnfused(normed_, rows, config.width, layer.up, team), gate_,
+             config.feed_forward);
+  }
   team.ForEachRow(rows, [&](size_t row) {
     float* gate = gate_ + row * ffn;
+    if (!config.gated) return Activate(gate);
     const float* up = up_ + row * ffn;
     if (config.gate == GateKind::kSilu)
       return kernels_.rows.silu_mul(gate, up, config.feed_forward, gate);
@@ -130,8 +137,8 @@ void Decoder::UnfusedHead(const HeadBatch& batch, Team& team) {
   const auto stride = static_cast<size_t>(logits_stride());
   team.ForEachRow(rows, [&](size_t i) {
     const auto row = static_cast<size_t>(batch.rows[i]);
-    kernels_.rows.rms_norm(x_ + row * width, weights_->output_norm(), stream_eps_, config.width,
-                           normed_ + i * width);
+    NormRow(x_ + row * width, weights_->output_norm(), weights_->output_norm_bias(),
+            normed_ + i * width);
   });
   Project(head, PrepareUnfused(normed_, rows, config.width, head, team), Epilogue::kStore, logits_,
           stride, nullptr, team);

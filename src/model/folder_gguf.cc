@@ -199,7 +199,7 @@ class KeyWriter {
     PutKvHeads();
     PutInt("attention.key_length", config_.head_dim);
     PutInt("attention.value_length", config_.head_dim);
-    PutFloat("attention.layer_norm_rms_epsilon", static_cast<double>(config_.norm_eps));
+    PutFloat(family_.norm_eps, static_cast<double>(config_.norm_eps));
     PutInt("vocab_size", config_.vocab_size);
     if (config_.window != 0) PutInt("attention.sliding_window", config_.window);
     if (config_.experts != 0) {

@@ -295,6 +295,16 @@ class WeightsLoader {
     return OkStatus();
   }
 
+  // Plans a norm of the residual stream; LayerNorm without a bias gets one of zeros.
+  Status PlanNorm(const std::string& name, const float** weight, const float** bias,
+                  float scale = 1) {
+    const ModelConfig& c = weights_->config_;
+    RETURN_IF_ERROR(PlanVector(name + ".weight", weight, 0, scale));
+    if (c.norm_bias) return PlanVector(name + ".bias", bias, 0, scale);
+    if (c.layer_norm) arena_.PlanVector({}, bias, static_cast<size_t>(c.width));
+    return OkStatus();
+  }
+
   // Plans the bias of a projection whose matrices have the same names, in the same order.
   Status PlanBias(const std::vector<std::pair<std::string, int64_t>>& names, Projection* out) {
     WeightArena::Tensors tensors;
@@ -312,7 +322,9 @@ class WeightsLoader {
 
   Status PlanAttention(const std::string& prefix, LayerWeights& layer) {
     const ModelConfig& c = weights_->config_;
-    if (c.norm_before) RETURN_IF_ERROR(PlanVector(prefix + "attn_norm.weight", &layer.attn_norm));
+    if (c.norm_before) {
+      RETURN_IF_ERROR(PlanNorm(prefix + "attn_norm", &layer.attn_norm, &layer.attn_norm_bias));
+    }
     ASSIGN_OR_RETURN(const StoredTensor* q,
                      arena_.Expect(prefix + "attn_q.weight", {c.width, c.q_rows()}));
     ASSIGN_OR_RETURN(const StoredTensor* k,
@@ -454,10 +466,13 @@ class WeightsLoader {
     RETURN_IF_ERROR(c.is_recurrent(index) ? PlanRecurrent(prefix, layer)
                                           : PlanAttention(prefix, layer));
     if (c.norm_before) {
-      RETURN_IF_ERROR(PlanVector(fmt::format("{}{}.weight", prefix, c.ffn_norm), &layer.ffn_norm));
+      RETURN_IF_ERROR(
+          PlanNorm(fmt::format("{}{}", prefix, c.ffn_norm), &layer.ffn_norm, &layer.ffn_norm_bias));
     }
     if (c.has_experts(index)) {
       RETURN_IF_ERROR(PlanExperts(prefix, layer));
+    } else if (!c.gated) {
+      RETURN_IF_ERROR(PlanUngatedFeedForward(prefix, layer));
     } else if (options_.fuse) {
       RETURN_IF_ERROR(PlanFeedForward(prefix + "ffn_gate.weight", prefix + "ffn_up.weight",
                                       prefix + "ffn_down.weight", c.feed_forward, &layer.gate_up,
@@ -467,6 +482,19 @@ class WeightsLoader {
     }
     if (!c.norm_after) return OkStatus();
     return PlanVector(prefix + "post_ffw_norm.weight", &layer.ffn_after_norm);
+  }
+
+  Status PlanUngatedFeedForward(const std::string& prefix, LayerWeights& layer) {
+    const ModelConfig& c = weights_->config_;
+    ASSIGN_OR_RETURN(const StoredTensor* up,
+                     arena_.Expect(prefix + "ffn_up.weight", {c.width, c.feed_forward}));
+    ASSIGN_OR_RETURN(const StoredTensor* down,
+                     arena_.Expect(prefix + "ffn_down.weight", {c.feed_forward, c.width}));
+    RETURN_IF_ERROR(PlanProjection({up}, &layer.up));
+    RETURN_IF_ERROR(PlanProjection({down}, &layer.down));
+    if (!c.ffn_bias) return OkStatus();
+    RETURN_IF_ERROR(PlanBias({{prefix + "ffn_up.bias", c.feed_forward}}, &layer.up));
+    return PlanBias({{prefix + "ffn_down.bias", c.width}}, &layer.down);
   }
 
   Status PlanUnfusedFeedForward(const std::string& prefix, LayerWeights& layer) {
@@ -487,8 +515,8 @@ class WeightsLoader {
     const ModelConfig& c = weights_->config_;
     weights_->layers_.resize(static_cast<size_t>(c.layers));
     for (int i = 0; i < c.layers; ++i) RETURN_IF_ERROR(PlanLayer(i));
-    RETURN_IF_ERROR(PlanVector(std::string(c.output_norm) + ".weight", &weights_->output_norm_, 0,
-                               static_cast<float>(c.logit_scale)));
+    RETURN_IF_ERROR(PlanNorm(std::string(c.output_norm), &weights_->output_norm_,
+                             &weights_->output_norm_bias_, static_cast<float>(c.logit_scale)));
     ASSIGN_OR_RETURN(const StoredTensor* embedding,
                      arena_.Expect("token_embd.weight", {c.width, c.vocab_size}));
     const StoredTensor* head = embedding;

@@ -78,9 +78,10 @@ struct RecurrentWeights {
 
 // Norms are null where the family has none.
 struct LayerWeights {
-  const float* attn_norm = nullptr;  // [width]
-  const float* q_norm = nullptr;     // [head_dim], or [q_rows] where the norm is of the whole row
-  const float* k_norm = nullptr;     // [head_dim] or [kv_rows]
+  const float* attn_norm = nullptr;       // [width]
+  const float* attn_norm_bias = nullptr;  // [width]; with LayerNorm only, where it is never null
+  const float* q_norm = nullptr;  // [head_dim], or [q_rows] where the norm is of the whole row
+  const float* k_norm = nullptr;  // [head_dim] or [kv_rows]
   const float* attn_after_norm = nullptr;  // [width], of the attention's output
   const float* ffn_after_norm = nullptr;   // [width], of the feed-forward's output
   Projection qkv;                          // [width] -> q_rows + 2 * kv_rows; empty if not fused
@@ -88,8 +89,9 @@ struct LayerWeights {
   Projection attn_output;                  // [q_rows] -> width
   RecurrentWeights recurrent;              // instead of qkv and attn_output
   const float* ffn_norm = nullptr;         // [width]
+  const float* ffn_norm_bias = nullptr;    // [width]; as that of attn_norm
   Projection gate_up;   // [width] -> 2 * feed_forward, 16 + 16 per panel; empty if not fused
-  Projection gate, up;  // [width] -> feed_forward each; empty if fused
+  Projection gate, up;  // [width] -> feed_forward each; empty if fused, but for up without a gate
   Projection down;      // [feed_forward] -> width
   // Instead of the three above, in a layer of a mixture that has experts.
   Projection router;  // [width] -> experts, then the shared expert's gate if it has one
@@ -156,6 +158,8 @@ class Weights {
   const LayerWeights& layer(int index) const { return layers_[static_cast<size_t>(index)]; }
   // [width], times the scale of logits.
   const float* output_norm() const { return output_norm_; }
+  // [width], times that scale; null without LayerNorm.
+  const float* output_norm_bias() const { return output_norm_bias_; }
   const Projection& head() const { return head_; }  // [width] -> vocab_size; one part
   const kernels::PackedMatrix& embedding() const { return embedding_; }  // token -> row of width
 
@@ -175,6 +179,7 @@ class Weights {
   bool bf16_tiles_ = false;
   std::vector<LayerWeights> layers_;
   const float* output_norm_ = nullptr;
+  const float* output_norm_bias_ = nullptr;
   Projection head_;
   kernels::PackedMatrix embedding_;
   size_t bytes_ = 0;

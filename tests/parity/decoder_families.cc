@@ -35,7 +35,9 @@ struct GeneratedTensor {
   std::vector<float> values;
 };
 
-bool IsGemma(const FamilyGolden& golden) { return golden.family.starts_with("gemma"); }
+bool HasNormsLessOne(const FamilyGolden& golden) {
+  return golden.family.starts_with("gemma") || golden.family.starts_with("nemotron");
+}
 
 // The values of tools/make_decoder_goldens.py.
 std::vector<GeneratedTensor> TensorsOf(const FamilyGolden& golden) {
@@ -50,7 +52,8 @@ std::vector<GeneratedTensor> TensorsOf(const FamilyGolden& golden) {
     }
     const size_t other = out.name.find("embed_tokens") == std::string::npos;
     out.values = GeneratedFloats(HashOfBytes(out.name), count, spreads[other].to_number<float>());
-    if (out.name.find("norm") != std::string::npos && !IsGemma(golden)) {
+    if (out.name.find("norm") != std::string::npos && !out.name.ends_with(".bias") &&
+        !HasNormsLessOne(golden)) {
       for (float& value : out.values) value += 1;
     }
     tensors.push_back(std::move(out));
@@ -107,7 +110,8 @@ gguf::testing::Bytes GgufOf(const FamilyGolden& golden, tensor::DType type) {
       heads["k"] = golden.entry.at("config").at("num_key_value_heads").to_number<size_t>();
   }
   const bool interleaved = architecture == "llama" || architecture == "granite" ||
-                           architecture == "smollm3" || architecture.starts_with("granite");
+                           architecture == "smollm3" || architecture.starts_with("granite") ||
+                           architecture == "arcee";
   const json::value* scaling = golden.entry.at("config").as_object().if_contains("rope_scaling");
   for (const std::string kind : {"short", "long"}) {
     if (scaling == nullptr || !scaling->is_object()) continue;
@@ -129,7 +133,7 @@ gguf::testing::Bytes GgufOf(const FamilyGolden& golden, tensor::DType type) {
       InterleaveHalves(tensor, heads["q"]);
     if (interleaved && name.find(".attn_k.") != std::string::npos)
       InterleaveHalves(tensor, heads["k"]);
-    if (IsGemma(golden) && name.find("norm") != std::string::npos) {
+    if (HasNormsLessOne(golden) && name.ends_with("norm.weight")) {
       for (float& value : tensor.values) value += 1;
     }
     if (const size_t second = name.find('+'); second != std::string::npos) {
@@ -209,6 +213,8 @@ std::vector<FamilyGolden> ReadGoldens(const std::string& path) {
     golden.prompt = golden.entry.at("prompt").to_number<size_t>();
     for (const auto& id : golden.entry.at("ids").as_array())
       golden.ids.push_back(id.to_number<TokenId>());
+    if (const json::value* every = golden.entry.if_contains("every"))
+      golden.every = every->to_number<size_t>();
     for (const auto& row : golden.entry.at("logits").as_array()) {
       golden.logits.emplace_back();
       for (const auto& logit : row.as_array())

@@ -22,7 +22,8 @@ struct FamilyGolden {
   boost::json::object entry;
   size_t prompt = 0;                       // the first `prompt` of `ids` are the prompt
   std::vector<TokenId> ids;                // the prompt and what was chosen after it
-  std::vector<std::vector<float>> logits;  // from which the first were chosen, within 5e-5
+  size_t every = 1;                        // of how many choices one has its logits here
+  std::vector<std::vector<float>> logits;  // from which the first of these were chosen, within 5e-5
 };
 
 // All of tests/golden/decoder_families.json.

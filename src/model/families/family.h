@@ -43,6 +43,9 @@ struct FamilySource {
   const TensorStore& store;
 };
 
+inline constexpr std::string_view kRmsNormEps = "attention.layer_norm_rms_epsilon";
+inline constexpr std::string_view kLayerNormEps = "attention.layer_norm_epsilon";
+
 struct Family {
   std::string_view architecture;                             // general.architecture of a GGUF
   std::string_view model_type;                               // of config.json
@@ -69,6 +72,7 @@ struct Family {
   std::span<const std::string_view> state_keys = {};
   // A GGUF lists the kv heads of each layer: 0 for one with a recurrence.
   bool kv_heads_by_layer = false;
+  std::string_view norm_eps = kRmsNormEps;  // key of the epsilon of norms
   bool norms_less_one = false;  // transformers' files hold weights of norms less 1, GGUF whole ones
   // Sets the traits; `config` has shape and rope already. Errors: model_hparam.
   Status (*describe)(const FamilySource& source, ModelConfig& config) = nullptr;
@@ -124,5 +128,10 @@ extern const Family kGemma2, kGemma3;
 extern const Family kGlm4, kGlm4Moe;
 extern const Family kHunyuan;
 extern const Family kLfm2;
+extern const Family kCohere, kCohere2;
+extern const Family kArcee;
+extern const Family kNemotron;
+extern const Family kStarcoder2;
+extern const Family kStableLm;
 
 }  // namespace tutti::model
