@@ -3,13 +3,13 @@
 
     make_decoder_goldens.py tests/golden/decoder_families.json [FAMILY...]
 
-Needs the PyPI packages torch, transformers (4.57), safetensors and gguf. Each model is created, saved as transformers
+Needs the PyPI packages torch, transformers (4.57; 5.24 for the families that 4.57 lacks), safetensors and gguf. Each model is created, saved as transformers
 saves it, its tensors replaced by generated values under the names and shapes of the saved file, and loaded again: names,
 shapes and config.json are the library's own, and the values need no room here. Names of the GGUF form are those of the
 package gguf, its keys those that the public converters write. Value i of a tensor is
     ((splitmix64(fnv1a64(name) + i) >> 40) / 2^23 - 1) * spread, exact in float32,
-where weights of norms have 1 added, but those of Gemma and Nemotron, which are stored less 1. The spreads of the
-embedding and of all others are chosen so that no model only repeats what it reads.
+where weights of norms have 1 added, but those of Gemma, Nemotron, Qwen3-Next and Qwen 3.5, which are stored less 1. The
+spreads of the embedding and of all others are chosen so that no model only repeats what it reads.
 
 Of each: a prompt, the 64 tokens chosen greedily after it, and the logits that every fourth was chosen from (of all, in
 entries without "every"), times 10^4 and rounded. A prompt is taken whose every choice leads by 0.01, so that no rounding
@@ -67,6 +67,18 @@ def families(transformers):
                   original_max_position_embeddings=64)
     t = transformers
     five = dict(shape, num_hidden_layers=5)  # of layers that come in groups of four
+    if t.__version__ >= "5":
+        few = {key: value for key, value in shape.items() if key != "intermediate_size"}
+        return [
+            ("qwen35", "qwen35", t.Qwen3_5ForCausalLM(t.Qwen3_5TextConfig(
+                **five, head_dim=32, linear_num_key_heads=2, linear_key_head_dim=16, linear_num_value_heads=6,
+                linear_value_head_dim=32))),
+            ("qwen35 with experts", "qwen35moe", t.Qwen3_5MoeForCausalLM(t.Qwen3_5MoeTextConfig(
+                **few, head_dim=64, linear_num_key_heads=2, linear_key_head_dim=32, linear_num_value_heads=4,
+                linear_value_head_dim=32, linear_conv_kernel_dim=3, num_experts=6, num_experts_per_tok=3,
+                moe_intermediate_size=32, shared_expert_intermediate_size=64,
+                layer_types=["full_attention", "linear_attention", "linear_attention"]))),
+        ]
     gemma = dict(shape, head_dim=32, query_pre_attn_scalar=32, sliding_window=16, tie_word_embeddings=False)
     return [
         ("llama", "llama", t.LlamaForCausalLM(t.LlamaConfig(**shape))),
@@ -144,6 +156,14 @@ def families(transformers):
             **shape, partial_rotary_factor=0.5, use_qkv_bias=True))),
         ("stablelm with parallel parts", "stablelm", t.StableLmForCausalLM(t.StableLmConfig(
             **shape, partial_rotary_factor=0.25, use_parallel_residual=True))),
+        ("qwen3next", "qwen3next", t.Qwen3NextForCausalLM(t.Qwen3NextConfig(
+            **five, head_dim=32, num_experts=0, linear_num_key_heads=2, linear_key_head_dim=16, linear_num_value_heads=4,
+            linear_value_head_dim=32))),
+        ("qwen3next with experts", "qwen3next", t.Qwen3NextForCausalLM(t.Qwen3NextConfig(
+            **shape, head_dim=64, partial_rotary_factor=0.5, linear_num_key_heads=2, linear_key_head_dim=32,
+            linear_num_value_heads=2, linear_value_head_dim=64, linear_conv_kernel_dim=3, num_experts=6,
+            num_experts_per_tok=3, moe_intermediate_size=32, shared_expert_intermediate_size=64, mlp_only_layers=[1],
+            layer_types=["full_attention", "linear_attention", "linear_attention"]))),
         # From the 17th token on, so in all that is stored, by the factors for long texts.
         ("phi3 with a long text", "phi3", t.Phi3ForCausalLM(t.Phi3Config(
             **shape, sliding_window=None, original_max_position_embeddings=16,
@@ -177,10 +197,12 @@ def gguf_keys(arch, c):
     head_dim = c.get("head_dim") or c["hidden_size"] // c["num_attention_heads"]
     keys = {
         "block_count": c["num_hidden_layers"], "context_length": c["max_position_embeddings"],
-        "embedding_length": c["hidden_size"], "feed_forward_length": c["intermediate_size"],
+        "embedding_length": c["hidden_size"],
         "attention.head_count": c["num_attention_heads"], "attention.head_count_kv": c["num_key_value_heads"],
-        "rope.freq_base": float(c["rope_theta"]), "vocab_size": c["vocab_size"],
+        "rope.freq_base": float(c.get("rope_theta") or c["rope_parameters"]["rope_theta"]), "vocab_size": c["vocab_size"],
     }
+    if "intermediate_size" in c:
+        keys["feed_forward_length"] = c["intermediate_size"]
     for key in ("rms_norm_eps", "layer_norm_eps", "norm_eps", "norm_epsilon"):
         if key in c:
             keys["attention.layer_norm_rms_epsilon" if key == "rms_norm_eps" or arch == "lfm2" else "attention.layer_norm_epsilon"] = c[key]
@@ -207,8 +229,18 @@ def gguf_keys(arch, c):
         if c["block_auto_adjust_ff_dim"]:
             rows = int(c["block_ffn_dim_multiplier"] * int(2 * c["intermediate_size"] / 3))
             keys["feed_forward_length"] = -(-rows // c["block_multiple_of"]) * c["block_multiple_of"]
-    if arch in ("glm4", "nemotron", "stablelm"):
-        keys["rope.dimension_count"] = int(head_dim * c["partial_rotary_factor"])
+    delta = arch in ("qwen3next", "qwen35", "qwen35moe")
+    if delta:
+        keys.update({"ssm.conv_kernel": c["linear_conv_kernel_dim"], "ssm.state_size": c["linear_key_head_dim"],
+                     "ssm.group_count": c["linear_num_key_heads"], "ssm.time_step_rank": c["linear_num_value_heads"],
+                     "ssm.inner_size": c["linear_num_value_heads"] * c["linear_value_head_dim"]})
+        recurrent = [kind == "linear_attention" for kind in c["layer_types"]]
+        if recurrent == [(i + 1) % 4 != 0 for i in range(len(recurrent))]:
+            keys["full_attention_interval"] = 4
+        else:
+            keys["attention.recurrent_layers"] = recurrent
+    if arch in ("glm4", "nemotron", "stablelm") or delta:
+        keys["rope.dimension_count"] = int(head_dim * (c.get("partial_rotary_factor") or c["rope_parameters"]["partial_rotary_factor"]))
     if c.get("head_dim"):
         keys["attention.key_length"] = keys["attention.value_length"] = head_dim
     if arch in ("granite", "granitehybrid", "granitemoe"):
@@ -225,9 +257,9 @@ def gguf_keys(arch, c):
     experts = c.get("num_local_experts") or c.get("num_experts") or c.get("n_routed_experts") or c.get("moe_num_experts")
     if experts:
         keys.update({"expert_count": experts, "expert_used_count": c.get("num_experts_per_tok") or c.get("moe_k")})
-    if arch in ("qwen2moe", "qwen3moe", "glm4moe", "ernie4_5-moe"):
+    if arch in ("qwen2moe", "qwen3moe", "glm4moe", "ernie4_5-moe") or (delta and experts):
         keys["expert_feed_forward_length"] = c["moe_intermediate_size"]
-    if arch == "qwen2moe":
+    if arch == "qwen2moe" or (delta and experts):
         keys["expert_shared_feed_forward_length"] = c["shared_expert_intermediate_size"]
     if arch == "ernie4_5-moe":
         keys.update({"expert_shared_count": c["moe_num_shared_experts"], "interleave_moe_layer_step": c["moe_layer_interval"],
@@ -271,6 +303,12 @@ def gguf_names(arch, names, layers):
             kind = "_exps" if ".block_sparse_moe." in name else "_shexp" if mixture else ""
             mapped = block + (f"down{kind}.weight" if "output" in name else f"gate{kind}.weight+{block}up{kind}.weight"
                               if "input" in name else "gate_inp.weight")
+        if name.endswith(".experts.gate_up_proj"):
+            block = f"blk.{name.split('.')[2]}.ffn_"
+            mapped = f"{block}gate_exps.weight+{block}up_exps.weight"
+        if ".in_proj_qkvz." in name:
+            block = f"blk.{name.split('.')[2]}.attn_"
+            mapped = f"{block}qkv.weight+{block}gate.weight"
         if plain == "lm_head.weight":  # no published Gemma has one
             mapped = "output.weight"
         # Converters know no layers without experts in these mixtures: their names are llama's.
@@ -297,7 +335,7 @@ def greedy(model, prompt):
 
 
 def write(out, golden, order):
-    golden.sort(key=lambda entry: order.index(entry["family"]) if entry["family"] in order else len(order))
+    golden.sort(key=lambda entry: order.index(entry["family"]))
     with open(out, "w", encoding="utf-8") as file:
         for i, entry in enumerate(golden):
             file.write(("[" if i == 0 else ",") + json.dumps(entry, separators=(",", ":")) + "\n")
@@ -314,15 +352,18 @@ def main():
     golden, order = [], []
     if only:  # the others stay as they are
         with open(out, encoding="utf-8") as file:
-            golden = [entry for entry in json.load(file) if entry["family"] not in only]
+            golden = json.load(file)
+        order = [entry["family"] for entry in golden]
+        golden = [entry for entry in golden if entry["family"] not in only]
     for name, arch, made in families(transformers):
-        order.append(name)
+        if name not in order:
+            order.append(name)
         if only and name not in only:
             continue
         with tempfile.TemporaryDirectory() as folder:
             made.save_pretrained(folder)
             path = os.path.join(folder, "model.safetensors")
-            plus = 0 if arch.startswith("gemma") or arch == "nemotron" else 1
+            plus = 0 if arch.startswith("gemma") or arch in ("nemotron", "qwen3next", "qwen35", "qwen35moe") else 1
             shapes = {key: value.shape for key, value in load_file(path).items()}
             small = arch in ("starcoder2", "stablelm") or "lm_head.weight" not in shapes
             spreads = (0.25, 0.5) if small else (1.0, 0.25)

@@ -22,8 +22,11 @@ Status ReadShape(const Family& family, const HyperParameters& metadata, ModelCon
   RETURN_IF_ERROR(ReadInt(metadata, "block_count", 1, kMaxLayers, &config.layers));
   RETURN_IF_ERROR(ReadInt(metadata, "context_length", 1, kMaxContext, &config.context_length));
   RETURN_IF_ERROR(ReadInt(metadata, "embedding_length", 1, kMaxWidth, &config.width));
-  RETURN_IF_ERROR(
-      ReadInt(metadata, "feed_forward_length", 1, kMaxFeedForward, &config.feed_forward));
+  // A mixture may have no layer of that width.
+  const bool of_experts = family.expert_width_key && !metadata.Has("feed_forward_length");
+  RETURN_IF_ERROR(ReadInt(metadata,
+                          of_experts ? "expert_feed_forward_length" : "feed_forward_length", 1,
+                          kMaxFeedForward, &config.feed_forward));
   RETURN_IF_ERROR(ReadInt(metadata, "attention.head_count", 1, kMaxHeads, &config.heads));
   int64_t kv_heads = config.heads;
   if (constexpr std::string_view kKey = "attention.head_count_kv"; metadata.Has(kKey)) {

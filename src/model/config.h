@@ -49,6 +49,7 @@ enum class HeadNorm : uint8_t {
 enum class Recurrence : uint8_t {
   kNone,
   kShortConv,  // a gated convolution (LFM2)
+  kDeltaNet,   // the gated delta rule (Qwen3-Next)
   kMamba2,     // the selective state space (Granite 4)
 };
 
@@ -96,6 +97,9 @@ struct ModelConfig {
   // Traits, with the defaults of llama.
   bool qkv_bias = false;     // queries, keys and values have biases
   bool output_bias = false;  // so has the attention's output projection
+  // Outputs of attention are weighed by the sigmoid of gates, q_rows() of them. A file has them in
+  // the projection of queries: rows of each head's query, then of its gates.
+  bool attention_gate = false;
   HeadNorm head_norm = HeadNorm::kNone;
   bool norm_rotated = false;  // that norm comes after the rotation, which is in halves
   bool norm_before = true;    // the inputs of attention and of the feed-forward are normalised
@@ -146,6 +150,7 @@ struct ModelConfig {
   int state_groups = 0;         // heads of queries and keys; divides state_heads
   int state_keys = 0;           // width of a head of queries and keys
   int state_values = 0;         // width of a value head
+  bool tiled_heads = false;     // head h reads group h % groups; else each group has a run of heads
   std::string_view output_norm = "output_norm";  // tensor of the last norm
 
   bool is_recurrent(int layer) const {

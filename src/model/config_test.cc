@@ -404,6 +404,74 @@ TEST(ModelConfigTest, ReadsTheExpertsOfGranite4) {
                       "num_local_experts is missing");
 }
 
+TEST(ModelConfigTest, ReadsGatedDeltaNetOfQwen3Next) {
+  const std::string next = R"("model_type":"qwen3_next","head_dim":32)";
+  const std::string dense = next + R"(,"num_experts":0)";
+  const std::string keys = R"(,"linear_num_key_heads":2,"linear_key_head_dim":16)";
+  const std::string values = R"(,"linear_num_value_heads":4,"linear_value_head_dim":32)";
+  const auto config = ReadFolder(dense + keys + values);
+  ASSERT_TRUE(config.ok()) << config.status();
+  EXPECT_EQ(config->recurrence, Recurrence::kDeltaNet);
+  EXPECT_EQ(config->recurrent, (std::vector<bool>{true, true, true, false}));
+  EXPECT_TRUE(config->attention_gate);
+  EXPECT_FALSE(config->tiled_heads);
+  EXPECT_EQ(config->rope_dims, 8);
+  EXPECT_EQ(config->experts, 0);
+  const size_t convolution = 3 * (4 * 32 + 2 * 2 * 16), state = 4 * 16 * 32;
+  EXPECT_EQ(Decoder::StateBytes(*config), 3 * (convolution + state) * sizeof(float));
+  const auto every = ReadFolder(dense + keys + values + R"(,"full_attention_interval":2)");
+  ASSERT_TRUE(every.ok()) << every.status();
+  EXPECT_EQ(every->recurrent, (std::vector<bool>{true, false, true, false}));
+  const auto mixture = ReadFolder(next + keys + values + R"(,"num_experts":4,
+      "num_experts_per_tok":2,"moe_intermediate_size":32,"shared_expert_intermediate_size":64,
+      "mlp_only_layers":[1])");
+  ASSERT_TRUE(mixture.ok()) << mixture.status();
+  EXPECT_EQ(mixture->shared_feed_forward, 64);
+  EXPECT_TRUE(mixture->shared_gate);
+  EXPECT_TRUE(mixture->has_experts(0));
+  EXPECT_FALSE(mixture->has_experts(1));
+
+  ExpectFolderRefused(dense + keys + R"(,"linear_num_value_heads":3,"linear_value_head_dim":32)",
+                      "groups do not share heads evenly");
+  ExpectFolderRefused(dense + keys + R"(,"linear_num_value_heads":4,"linear_value_head_dim":16)",
+                      "values of a head are not a multiple of 32");
+  ExpectFolderRefused(dense + values + R"(,"linear_num_key_heads":2,"linear_key_head_dim":4)",
+                      "keys are not a multiple of 16");
+  ExpectFolderRefused(dense + values + R"(,"linear_num_key_heads":0)", "linear_num_key_heads");
+  ExpectFolderRefused(dense + keys + values + R"(,"linear_conv_kernel_dim":5)",
+                      "convolutions see 2 to 4 tokens");
+  ExpectFolderRefused(dense + keys + values + R"(,"full_attention_interval":0)",
+                      "full_attention_interval");
+  ExpectFolderRefused(dense + keys + values + R"(,"full_attention_interval":5)",
+                      "no layer has attention");
+  ExpectFolderRefused(dense + keys + values + R"(,"layer_types":["linear_attention","mamba",
+      "linear_attention","full_attention"])",
+                      "names \"mamba\" for layer 1");
+  ExpectFolderRefused(dense + keys + values + R"(,"attention_bias":true)", "attention_bias");
+  ExpectFolderRefused(next + keys + values + R"(,"num_experts":4,"num_experts_per_tok":5)",
+                      "num_experts_per_tok");
+}
+
+TEST(ModelConfigTest, ReadsQwen35WithRotationByParts) {
+  const std::string heads = R"(,"head_dim":32,"linear_num_key_heads":2,"linear_key_head_dim":16,
+      "linear_num_value_heads":4,"linear_value_head_dim":32)";
+  const std::string qwen = R"("model_type":"qwen3_5_text")" + heads;
+  const auto config = ReadFolder(qwen + R"(,"rope_parameters":{"rope_type":"default",
+      "rope_theta":1e7,"partial_rotary_factor":0.5,"mrope_section":[3,3,2],
+      "mrope_interleaved":true})");
+  ASSERT_TRUE(config.ok()) << config.status();
+  EXPECT_EQ(config->recurrence, Recurrence::kDeltaNet);
+  EXPECT_EQ(config->rope_dims, 16);
+  EXPECT_EQ(config->rope_freq_base, 1e7);
+  ExpectFolderRefused(qwen + R"(,"num_experts":4,"rope_parameters":{"rope_sections":[3,3,2]})",
+                      "rope_sections");
+  const std::string mixture = R"("model_type":"qwen3_5_moe_text")" + heads;
+  ExpectFolderRefused(mixture + R"(,"num_experts":0)", "num_experts");
+  ExpectFolderRefused(mixture + R"(,"num_experts":4,"num_experts_per_tok":2,
+      "moe_intermediate_size":32,"shared_expert_intermediate_size":0)",
+                      "shared_expert_intermediate_size");
+}
+
 TEST(ModelConfigTest, ReadsTheLayersOfLfm2FromKvHeads) {
   const auto read = [](const std::vector<int32_t>& kv_heads) {
     gguf::testing::Bytes list;

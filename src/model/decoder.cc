@@ -71,8 +71,9 @@ int QkvColumns(const Weights& weights) {
   if (weights.fused()) return weights.layer(first).qkv.columns();
   // The matrices lie one after another. Each matrix's padding is overwritten by the next one,
   // except for the last one's.
-  return kernels::RoundUpToPanel(config.q_rows() + config.kv_rows() +
-                                 weights.layer(first).v.columns());
+  const int q_and_k = config.q_rows() + config.kv_rows();
+  const int gates = config.attention_gate ? config.kv_rows() + config.q_rows() : 0;
+  return kernels::RoundUpToPanel(q_and_k + std::max(weights.layer(first).v.columns(), gates));
 }
 
 // The projection's padding is written too.
@@ -227,6 +228,8 @@ Status Decoder::Allocate() {
     }
     if (config.recurrence != Recurrence::kNone) {
       ones_ = carver.Take<float>(static_cast<size_t>(recurrent_.conv_channels));
+      key_scale_ = carver.Take<float>(static_cast<size_t>(config.state_keys));
+      query_scale_ = carver.Take<float>(static_cast<size_t>(config.state_keys));
     }
     if (!weights_->fused()) {
       normed_ = carver.Take<float>(max_rows * static_cast<size_t>(config.width));
@@ -239,7 +242,11 @@ Status Decoder::Allocate() {
   };
   ASSIGN_OR_RETURN(memory_, kernels::AlignedBuffer::Allocate(carve(nullptr)));
   carve(memory_.data());
-  if (ones_ != nullptr) std::fill_n(ones_, recurrent_.conv_channels, 1.0f);
+  if (config.recurrence == Recurrence::kNone) return OkStatus();
+  std::fill_n(ones_, recurrent_.conv_channels, 1.0f);
+  const auto keys = static_cast<float>(config.state_keys);
+  std::fill_n(key_scale_, config.state_keys, 1 / std::sqrt(keys));
+  std::fill_n(query_scale_, config.state_keys, 1 / keys);
   return OkStatus();
 }
 
@@ -323,6 +330,7 @@ void Decoder::AttentionPart(int index, const DecoderBatch& batch, Activations* g
   workers_[static_cast<size_t>(team.worker())].ahead = {};
   RopeAppend(index, batch, team);
   Attend(index, batch, team);
+  if (config.attention_gate) GateAttention(rows, team);
   if (config.parallel) *gated = FeedForward(index, rows, team);
   Activations attended =
       Prepare({.x = attn_, .stride = q_stride, .rows = rows, .cols = config.q_rows()},
@@ -801,6 +809,25 @@ void Decoder::Attend(int layer, const DecoderBatch& batch, Team& team) {
   std::byte* scratch = workers_[static_cast<size_t>(team.worker())].attention;
   team.ForEachInOrder(batch.attention_items, [&](int item) {
     kernels_.attention.run_item(args, batch.attention, item, scratch);
+  });
+}
+
+// Multiplies the outputs of attention by the sigmoid of their gates, which lie behind the values.
+void Decoder::GateAttention(int rows, Team& team) {
+  const ModelConfig& config = weights_->config();
+  const auto count = static_cast<size_t>(config.q_rows());
+  const auto begin = count + 2 * static_cast<size_t>(config.kv_rows());
+  // sigmoid(g) x is silu(g) (x / g), which a kernel computes. At 0 that is no number; between
+  // -kLeast and kLeast the sigmoid is 1/2 within the precision of floats.
+  constexpr float kLeast = 1e-7F;
+  team.ForEachRow(rows, [&](size_t row) {
+    float* gates = qkv_ + row * static_cast<size_t>(qkv_columns_) + begin;
+    float* out = attn_ + row * count;
+    for (size_t i = 0; i < count; ++i) {
+      gates[i] = std::fabs(gates[i]) < kLeast ? kLeast : gates[i];
+      out[i] /= gates[i];
+    }
+    kernels_.rows.silu_mul(gates, out, config.q_rows(), out);
   });
 }
 

@@ -238,6 +238,7 @@ class Decoder {
   void ReadKeysAhead(int layer, const DecoderBatch& batch, const Team& team);
   void RopeAppend(int layer, const DecoderBatch& batch, Team& team);
   void Attend(int layer, const DecoderBatch& batch, Team& team);
+  void GateAttention(int rows, Team& team);
   kernels::KvLayerView KvOf(int layer, const DecoderBatch& batch) const;
 
   const std::shared_ptr<const Weights> weights_;
@@ -291,8 +292,10 @@ class Decoder {
   std::byte* expert_in_ = nullptr;          // [R * U] quantised rows of width
   ActivationMemory expert_gated_;           // [R * U][expert_width_]
   float* expert_out_ = nullptr;             // [R * U][width]; before, inputs that stay floats
-  // Of recurrent layers, null for other models.
-  float* ones_ = nullptr;  // [conv_channels]
+  // Constants of recurrent layers, null for other models.
+  float* ones_ = nullptr;         // [conv_channels]
+  float* key_scale_ = nullptr;    // [state_keys] 1 / sqrt(state_keys)
+  float* query_scale_ = nullptr;  // [state_keys] 1 / state_keys
   // Unfused only.
   float* normed_ = nullptr;  // [R][width]
   float* gate_ = nullptr;    // [R][feed_forward, padded]

@@ -69,24 +69,36 @@ void Decoder::Recur(int index, const DecoderBatch& batch, Team& team) {
   });
 }
 
-// After the convolution: its activation, rates and decays.
+// After the convolution: its activation, norms of queries and keys, rates and decays.
 void Decoder::PrepareRow(const RecurrentWeights& layer, float* row) const {
   const ModelConfig& config = weights_->config();
   float* convolved = row + recurrent_.conv_begin;
   kernels_.rows.silu_mul(convolved, ones_, recurrent_.conv_channels, convolved);
+  const bool delta = config.recurrence == Recurrence::kDeltaNet;
+  if (delta) {
+    // x / sqrt(sum of squares + 1e-6), and queries by 1 / sqrt(keys) too.
+    const float eps = 1e-6F / static_cast<float>(config.state_keys);
+    for (int group = 0; group < config.state_groups; ++group) {
+      float* query = row + recurrent_.query + group * config.state_keys;
+      float* key = row + recurrent_.key + group * config.state_keys;
+      kernels_.rows.rms_norm(query, query_scale_, eps, config.state_keys, query);
+      kernels_.rows.rms_norm(key, key_scale_, eps, config.state_keys, key);
+    }
+  }
   float* rates = row + recurrent_.rate;
   float* decays = row + recurrent_.decay;
   for (int head = 0; head < config.state_heads; ++head) {
-    const float step = rates[head] + layer.rate_bias[head];
-    // The softplus function, which is the identity for great values.
-    rates[head] = step > 20 ? step : std::log1p(std::exp(step));
-    decays[head] = std::exp(rates[head] * layer.log_decay[head]);
+    const float step = (delta ? decays : rates)[head] + layer.rate_bias[head];
+    const float positive = step > 20 ? step : std::log1p(std::exp(step));
+    decays[head] = std::exp(positive * layer.log_decay[head]);
+    rates[head] = delta ? 1 / (1 + std::exp(-rates[head])) : positive;
   }
 }
 
 void Decoder::UpdateStates(int index, const DecoderBatch& batch, Team& team) {
   const ModelConfig& config = weights_->config();
   const RecurrentWeights& layer = weights_->layer(index).recurrent;
+  const bool delta = config.recurrence == Recurrence::kDeltaNet;
   const auto place = static_cast<size_t>(place_in_kind_[static_cast<size_t>(index)]);
   const int blocks = config.state_values / kernels::kStateColumns;
   const int heads_of_group = config.state_heads / config.state_groups;
@@ -94,7 +106,7 @@ void Decoder::UpdateStates(int index, const DecoderBatch& batch, Team& team) {
   ForEachUnit(
       batch.states, config.state_heads * blocks, team, [&](const StateSlice& slice, int unit) {
         const int head = unit / blocks;
-        const int group = head / heads_of_group;
+        const int group = config.tiled_heads ? head % config.state_groups : head / heads_of_group;
         const int column = unit * kernels::kStateColumns;
         const auto first = static_cast<size_t>(slice.first_row);
         const float* row = qkv_ + first * static_cast<size_t>(recurrent_columns_);
@@ -111,16 +123,26 @@ void Decoder::UpdateStates(int index, const DecoderBatch& batch, Team& team) {
         args.stride = static_cast<size_t>(recurrent_columns_);
         args.out = attn_ + first * static_cast<size_t>(recurrent_.inner) + column;
         args.out_stride = static_cast<size_t>(recurrent_.inner);
+        if (delta) return kernels_.recurrent.delta_rule(args);
         args.skip = layer.skip[head];
         kernels_.recurrent.state_space(args);
       });
 }
 
-// The gate, then the norm.
+// The gate and the norm: DeltaNet's norm is of each head and comes first.
 void Decoder::FinishRecurrentRow(const RecurrentWeights& layer, const float* row,
                                  float* out) const {
-  kernels_.rows.silu_mul(row + recurrent_.gate, out, recurrent_.inner, out);
-  kernels_.rows.rms_norm(out, layer.norm, weights_->config().norm_eps, recurrent_.inner, out);
+  const ModelConfig& config = weights_->config();
+  const float* gate = row + recurrent_.gate;
+  if (config.recurrence == Recurrence::kDeltaNet) {
+    for (int head = 0; head < config.state_heads; ++head) {
+      float* values = out + head * config.state_values;
+      kernels_.rows.rms_norm(values, layer.norm, config.norm_eps, config.state_values, values);
+    }
+    return kernels_.rows.silu_mul(gate, out, recurrent_.inner, out);
+  }
+  kernels_.rows.silu_mul(gate, out, recurrent_.inner, out);
+  kernels_.rows.rms_norm(out, layer.norm, config.norm_eps, recurrent_.inner, out);
 }
 
 void Decoder::Convolve(int index, const DecoderBatch& batch, Team& team) {

@@ -68,16 +68,15 @@ std::string GgufName(const Family& family, std::string_view name) {
       fmt::format("blk.{}.", name.substr(kLayers.size(), dot - kLayers.size()));
   const std::string_view inner = name.substr(dot + 1);
   constexpr std::string_view kExperts = ".experts.";
-  std::optional<std::string> renamed;
-  if (const size_t experts = inner.find(kExperts); experts != std::string_view::npos) {
+  std::optional<std::string> renamed = Renamed(family.tensors, inner);
+  if (const size_t experts = inner.find(kExperts); !renamed && experts != std::string_view::npos) {
     const std::string_view numbered = inner.substr(experts + kExperts.size());
     const size_t end = numbered.find('.');
     if (end != std::string_view::npos)
       renamed = Renamed(kExpertTensors, numbered.substr(end + 1),
                         std::string(numbered.substr(0, end)) + ".");
-  } else {
-    renamed = Renamed(family.tensors, inner);
-    if (!renamed) renamed = Renamed(kInnerTensors, inner);
+  } else if (!renamed) {
+    renamed = Renamed(kInnerTensors, inner);
   }
   return renamed ? layer + *renamed : std::string(name);
 }
@@ -236,8 +235,9 @@ Status DecoderTensors::Replace(const std::string& name, const std::vector<Part>&
   for (const Part& part : parts) rows += part.rows;
   if (!whole.unreadable.empty() || whole.shape.dims < 2 || whole.shape.rows() != rows) {
     return InvalidArgument(
-        shape_code(), fmt::format("tensor {} is {}, the hyper-parameters ask for {} rows", name,
-                                  whole.shape.ToString(), rows));
+        shape_code(),
+        fmt::format("tensor {} is {}, the hyper-parameters ask for {} rows",
+                    whole.in_file.empty() ? name : whole.in_file, whole.shape.ToString(), rows));
   }
   const size_t row_bytes = whole.bytes / static_cast<size_t>(rows);
   const size_t source = places_[index].tensor;
@@ -291,17 +291,50 @@ Status DecoderTensors::SplitGranite(const ModelConfig& config, const std::string
   return Replace(block + "ffn_down.weight", {{block + "ffn_down_shexp.weight", config.width}});
 }
 
+// Folders of Qwen3-Next have the rows of each group of heads together: query, key, values, gates;
+// and in another tensor rates, decays.
+Status DecoderTensors::SplitGroups(const ModelConfig& config, const std::string& block) {
+  const int heads = config.state_heads / config.state_groups;
+  std::vector<Part> mixed, rates;
+  for (int group = 0; group < config.state_groups; ++group) {
+    const auto name = [&](const char* kind) {
+      return fmt::format("{}ssm_{}.{}.weight", block, kind, group);
+    };
+    mixed.push_back({name("query"), config.state_keys});
+    mixed.push_back({name("key"), config.state_keys});
+    mixed.push_back({name("value"), heads * config.state_values});
+    mixed.push_back({name("gate"), heads * config.state_values});
+    rates.push_back({name("beta"), heads});
+    rates.push_back({name("alpha"), heads});
+  }
+  RETURN_IF_ERROR(Replace(block + "ssm_in.weight", mixed));
+  return Replace(block + "ssm_ba.weight", rates);
+}
+
 Status DecoderTensors::Split(const ModelConfig& config) {
+  const int parts_of_layer =
+      3 * config.experts + 6 * config.state_groups + (config.attention_gate ? 2 * config.heads : 0);
   tensors_.reserve(tensors_.size() * 3 +
-                   static_cast<size_t>(config.layers) * 3 * static_cast<size_t>(config.experts));
+                   static_cast<size_t>(config.layers) * static_cast<size_t>(parts_of_layer));
   Index();  // names moved; from here on none does
   if (form_ == Form::kTransformers && config.recurrence == Recurrence::kMamba2) ShapeAsGguf(config);
   for (int layer = 0; layer < config.layers; ++layer) {
     const std::string block = fmt::format("blk.{}.", layer);
-    RETURN_IF_ERROR(
-        Replace(block + "attn_qkv.weight", {{block + "attn_q.weight", config.q_rows()},
-                                            {block + "attn_k.weight", config.kv_rows()},
-                                            {block + "attn_v.weight", config.kv_rows()}}));
+    if (config.is_recurrent(layer) && config.recurrence == Recurrence::kDeltaNet) {
+      RETURN_IF_ERROR(SplitGroups(config, block));
+    } else if (config.attention_gate) {
+      std::vector<Part> heads;
+      for (int head = 0; head < config.heads; ++head) {
+        heads.push_back({fmt::format("{}attn_q.{}.weight", block, head), config.head_dim});
+        heads.push_back({fmt::format("{}attn_gate.{}.weight", block, head), config.head_dim});
+      }
+      RETURN_IF_ERROR(Replace(block + "attn_q.weight", heads));
+    } else {
+      RETURN_IF_ERROR(
+          Replace(block + "attn_qkv.weight", {{block + "attn_q.weight", config.q_rows()},
+                                              {block + "attn_k.weight", config.kv_rows()},
+                                              {block + "attn_v.weight", config.kv_rows()}}));
+    }
     if (config.experts == 0 && config.gated && Find(block + "ffn_gate.weight") == nullptr) {
       RETURN_IF_ERROR(
           Replace(block + "ffn_up.weight", {{block + "ffn_gate.weight", config.feed_forward},
@@ -332,7 +365,7 @@ Result<std::vector<float>> DecoderTensors::ReadFloats(const StoredTensor& tensor
   ASSIGN_OR_RETURN(std::vector<float> values,
                    files_->ReadFloats(files_->tensors()[places_[tensor.index].tensor]));
   if (form_ == Form::kTransformers && family_.norms_less_one &&
-      tensor.name.ends_with("norm.weight")) {
+      tensor.name.ends_with("norm.weight") && !tensor.name.ends_with("ssm_norm.weight")) {
     for (float& value : values) value += 1;
   }
   // A folder has the logarithm of the rate at which a state decays.

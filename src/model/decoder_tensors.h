@@ -47,6 +47,7 @@ class DecoderTensors final : public TensorStore {
     int64_t rows;
   };
   void ShapeAsGguf(const ModelConfig& config);
+  Status SplitGroups(const ModelConfig& config, const std::string& block);
   Status Replace(const std::string& name, const std::vector<Part>& parts);
   Status SplitGranite(const ModelConfig& config, const std::string& block);
   void Index();

@@ -95,8 +95,13 @@ void Decoder::UnfusedLayer(int index, const DecoderBatch& batch, Team& team) {
     multiply(layer.k, for_k, qkv_ + config.q_rows(), qkv_columns_);
     const Activations for_v = prepared(for_k, layer.v);
     multiply(layer.v, for_v, qkv_ + config.q_rows() + config.kv_rows(), qkv_columns_);
+    if (config.attention_gate) {
+      multiply(layer.q_gate, prepared(for_v, layer.q_gate),
+               qkv_ + config.q_rows() + 2 * config.kv_rows(), qkv_columns_);
+    }
     RopeAppend(index, batch, team);
     Attend(index, batch, team);
+    if (config.attention_gate) GateAttention(rows, team);
     multiply(layer.attn_output,
              PrepareUnfused(attn_, rows, config.q_rows(), layer.attn_output, team), sum_,
              config.width);

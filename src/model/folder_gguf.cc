@@ -30,14 +30,24 @@ namespace {
 constexpr std::string_view kTokenizerPrefix = "tokenizer.ggml.";
 
 // Order of the rows of queries or keys: a folder has the two halves of a head one after the other;
-// in the GGUF of some architectures they alternate.
+// in the GGUF of some architectures they alternate. Or of value heads (or of the columns that read
+// them): a folder has those of a group one after another; in the GGUF of Qwen 3.5 head h is of
+// group h % groups.
 struct RowOrder {
   int64_t head = 0;      // rows of a head; 0: the order is kept
   int64_t rotating = 0;  // number of them that rotate, from the first on
+  int64_t groups = 0;    // of value heads; 0: the order is that of rotation
+  int64_t heads_of_group = 0;
+  int64_t begin = 0;     // rows before those of value heads
+  bool columns = false;  // the order is that of columns
 
   // The folder's row that becomes the GGUF's `row`.
   int64_t Source(int64_t row) const {
-    if (head == 0) return row;
+    if (head == 0 || row < begin) return row;
+    if (groups != 0) {
+      const int64_t to = (row - begin) / head;
+      return begin + (to % groups * heads_of_group + to / groups) * head + (row - begin) % head;
+    }
     const int64_t in_head = row % head;
     if (in_head >= rotating) return row;
     return row - in_head + in_head % 2 * (rotating / 2) + in_head / 2;
@@ -66,6 +76,12 @@ std::tuple<int, int, std::string_view> PlaceInFile(std::string_view name) {
   return {name == "token_embd.weight" || name.starts_with("rope_f") ? 0 : 2, 0, name};
 }
 
+std::optional<int> NumberAt(std::string_view text) {
+  int number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  return error == std::errc() ? std::optional(number) : std::nullopt;
+}
+
 // The joined tensor of the architecture's GGUF that a tensor of the folder is a part of: its name,
 // and the number of the part.
 std::pair<std::string, int> WholeOf(const Family& family, const ModelConfig& config,
@@ -77,12 +93,30 @@ std::pair<std::string, int> WholeOf(const Family& family, const ModelConfig& con
   };
   for (const JoinedTensor& joined : family.gguf_joined)
     if (in->second == joined.part) return whole(joined.whole, joined.place);
+  // Queries and gates of a head, and what DecoderTensors made of a group's heads.
+  constexpr int kKind = 1 << 20;  // a kind of rows comes as a whole before the next
+  static constexpr struct {
+    std::string_view part, whole;
+    int begin, step;
+  } kNumbered[] = {
+      {"attn_q.", "attn_q.weight", 0, 2},
+      {"attn_gate.", "attn_q.weight", 1, 2},
+      {"ssm_query.", "attn_qkv.weight", 0, 1},
+      {"ssm_key.", "attn_qkv.weight", kKind, 1},
+      {"ssm_value.", "attn_qkv.weight", 2 * kKind, 1},
+      {"ssm_gate.", "attn_gate.weight", 0, 1},
+      {"ssm_beta.", "ssm_ba.weight", 0, 2},
+      {"ssm_alpha.", "ssm_ba.weight", 1, 2},
+  };
+  for (const auto& numbered : kNumbered) {
+    if (!in->second.starts_with(numbered.part)) continue;
+    if (const auto number = NumberAt(in->second.substr(numbered.part.size())))
+      return whole(numbered.whole, numbered.begin + *number * numbered.step);
+  }
   for (const std::string_view kind : {"ffn_gate.", "ffn_up.", "ffn_down."}) {
     if (config.experts == 0 || !in->second.starts_with(kind)) continue;
-    int expert = 0;
-    const std::string_view rest = in->second.substr(kind.size());
-    if (std::from_chars(rest.data(), rest.data() + rest.size(), expert).ec != std::errc()) continue;
-    return whole(fmt::format("{}_exps.weight", kind.substr(0, kind.size() - 1)), expert);
+    if (const auto expert = NumberAt(in->second.substr(kind.size())))
+      return whole(fmt::format("{}_exps.weight", kind.substr(0, kind.size() - 1)), *expert);
   }
   return {name, 0};
 }
@@ -118,8 +152,29 @@ class Layout {
     const auto in = InLayer(name);
     const bool turns =
         in && (in->second.starts_with("attn_q.") || in->second.starts_with("attn_k."));
+    if (in && family_.gguf_tiled_heads && config.is_recurrent(in->first))
+      return OrderOfHeads(in->second);
     if (!turns || family_.gguf_rope == family_.folder_rope) return {};
-    return {config.head_dim, config.rope_dims};
+    return {.head = config.head_dim, .rotating = config.rope_dims};
+  }
+
+  // The order of a tensor of a layer with a recurrence.
+  RowOrder OrderOfHeads(std::string_view name) const {
+    const ModelConfig& config = checkpoint_.config;
+    RowOrder order{.head = config.state_values,
+                   .groups = config.state_groups,
+                   .heads_of_group = config.state_heads / config.state_groups};
+    if (name == "attn_qkv.weight" || name == "ssm_conv1d.weight") {
+      order.begin = int64_t{2} * config.state_groups * config.state_keys;
+    } else if (name == "ssm_out.weight") {
+      order.columns = true;
+    } else if (name == "ssm_beta.weight" || name == "ssm_alpha.weight" || name == "ssm_a" ||
+               name == "ssm_dt.bias") {
+      order.head = 1;
+    } else if (name != "attn_gate.weight") {
+      return {};
+    }
+    return order;
   }
 
   Result<WholeTensor> Whole(const std::string& name, const std::map<int, Piece>& pieces) const {
@@ -208,9 +263,11 @@ class KeyWriter {
       RETURN_IF_ERROR(CopyInt("interleave_moe_layer_step"));
     }
     if (config_.output_bias) out_.Bool(Named("attention.bias"), true);
+    if (family_.gguf_tiled_heads) PutRopeSections();
     for (const std::string_view key : family_.state_keys) RETURN_IF_ERROR(CopyInt(key));
     if (config_.state_heads != 0)
       PutInt("ssm.inner_size", config_.state_heads * config_.state_values);
+    if (family_.recurrent_interval) PutRecurrentLayers();
     RETURN_IF_ERROR(PutFamilyKeys());
     // Readers of the hybrids take it for whether they rotate.
     if (family_.kv_heads_by_layer && config_.rope_mode != kernels::RopeMode::kNone)
@@ -247,6 +304,25 @@ class KeyWriter {
     for (int i = 0; i < config_.layers; ++i)
       heads.push_back(config_.is_recurrent(i) ? 0 : config_.kv_heads);
     out_.Int32s(Named("attention.head_count_kv"), heads);
+  }
+
+  // Other programs need it: how many of the rotating pairs turn by time, height and width.
+  void PutRopeSections() {
+    const int pairs = config_.rope_dims / 2;
+    const std::vector<int32_t> sections = {(pairs + 2) / 3, (pairs + 1) / 3, pairs / 3, 0};
+    out_.Int32s(Named("rope.dimension_sections"), sections);
+  }
+
+  void PutRecurrentLayers() {
+    std::vector<bool> recurrent;
+    for (int i = 0; i < config_.layers; ++i) recurrent.push_back(config_.is_recurrent(i));
+    const auto first = std::find(recurrent.begin(), recurrent.end(), false) - recurrent.begin();
+    const int every = static_cast<int>(first) + 1;
+    bool regular = true;
+    for (int i = 0; i < config_.layers; ++i)
+      regular &= recurrent[static_cast<size_t>(i)] == ((i + 1) % every != 0);
+    if (regular) return PutInt("full_attention_interval", every);
+    out_.Bools(Named("attention.recurrent_layers"), recurrent);
   }
 
   void PutExperts() {
@@ -463,10 +539,34 @@ class FolderSource final : public gguf::ComposedSource {
       const int64_t row = static_cast<int64_t>(offset / row_bytes);
       const size_t in_row = static_cast<size_t>(offset % row_bytes);
       const size_t here = std::min(out.size(), row_bytes - in_row);
-      const uint64_t from = static_cast<uint64_t>(piece.order.Source(row)) * row_bytes + in_row;
-      RETURN_IF_ERROR(store_->Read(*piece.tensor, from, out.first(here)));
+      if (piece.order.columns) {
+        RETURN_IF_ERROR(ReadColumns(piece, row, in_row, out.first(here)));
+      } else {
+        const uint64_t from = static_cast<uint64_t>(piece.order.Source(row)) * row_bytes + in_row;
+        RETURN_IF_ERROR(store_->Read(*piece.tensor, from, out.first(here)));
+      }
       out = out.subspan(here);
       offset += here;
+    }
+    return OkStatus();
+  }
+
+  // Bytes of one row from `begin` on, head by head.
+  Status ReadColumns(const Piece& piece, int64_t row, size_t begin,
+                     std::span<std::byte> out) const {
+    const int64_t head = piece.order.head;
+    const auto head_bytes = static_cast<size_t>(tensor::RowBytes(piece.tensor->dtype, head));
+    const size_t row_bytes = piece.tensor->bytes / static_cast<size_t>(piece.tensor->shape.rows());
+    while (!out.empty()) {
+      const size_t in_head = begin % head_bytes;
+      const size_t here = std::min(out.size(), head_bytes - in_head);
+      const int64_t column = static_cast<int64_t>(begin / head_bytes) * head;
+      const size_t from =
+          static_cast<size_t>(piece.order.Source(column) / head) * head_bytes + in_head;
+      RETURN_IF_ERROR(store_->Read(*piece.tensor, static_cast<uint64_t>(row) * row_bytes + from,
+                                   out.first(here)));
+      out = out.subspan(here);
+      begin += here;
     }
     return OkStatus();
   }
@@ -476,8 +576,13 @@ class FolderSource final : public gguf::ComposedSource {
     const Piece& piece = tensor.pieces[0];
     ASSIGN_OR_RETURN(const std::vector<float> values, store_->ReadFloats(*piece.tensor));
     std::vector<float> ordered(values.size());
-    for (size_t i = 0; i < values.size(); ++i)
-      ordered[i] = values[static_cast<size_t>(piece.order.Source(static_cast<int64_t>(i)))];
+    // Each value of a vector is a row.
+    const bool vector = piece.tensor->shape.rows() == 1;
+    const auto columns = vector ? size_t{1} : static_cast<size_t>(piece.tensor->shape.columns());
+    for (size_t i = 0; i < values.size(); ++i) {
+      const int64_t row = piece.order.Source(static_cast<int64_t>(i / columns));
+      ordered[i] = values[static_cast<size_t>(row) * columns + i % columns];
+    }
     CHECK_EQ(ordered.size() * sizeof(float), tensor.bytes);
     std::memcpy(out.data(), reinterpret_cast<const std::byte*>(ordered.data()) + offset,
                 out.size());

@@ -17,13 +17,22 @@ RecurrentShape ShapeOfRecurrence(const ModelConfig& config) {
     shape.conv_channels = 2 * keys + shape.inner;
     shape.head_floats =
         static_cast<size_t>(config.state_keys) * static_cast<size_t>(config.state_values);
-    shape.conv_begin = shape.value = shape.inner;
-    shape.key = 2 * shape.inner;
-    shape.query = shape.key + keys;
-    shape.rate = shape.inner + shape.conv_channels;
-    shape.decay = shape.rate + config.state_heads;
-    shape.projected = shape.decay;
-    shape.columns = shape.decay + config.state_heads;
+    if (config.recurrence == Recurrence::kDeltaNet) {
+      shape.key = keys;
+      shape.value = 2 * keys;
+      shape.gate = shape.conv_channels;
+      shape.rate = shape.gate + shape.inner;
+      shape.decay = shape.rate + config.state_heads;
+      shape.projected = shape.columns = shape.decay + config.state_heads;
+    } else {
+      shape.conv_begin = shape.value = shape.inner;
+      shape.key = 2 * shape.inner;
+      shape.query = shape.key + keys;
+      shape.rate = shape.inner + shape.conv_channels;
+      shape.decay = shape.rate + config.state_heads;
+      shape.projected = shape.decay;
+      shape.columns = shape.decay + config.state_heads;
+    }
   }
   constexpr size_t kLine = 16;  // floats of a cache line
   const size_t conv = static_cast<size_t>(taps - 1) * static_cast<size_t>(shape.conv_channels);

@@ -3,9 +3,10 @@
 //
 // Pure functions of a checked configuration; any thread. A row of the projection is
 //   ShortConv   before | after | input                     all [width]
+//   DeltaNet    query | key | value | gate | rate | decay  the last two by head
 //   Mamba2      gate | value | key | query | rate, then decay, which is no part of the projection
-// Queries and keys have `groups` heads, which value heads share evenly. Mamba-2's convolution runs
-// over values, keys and queries. The state is the convolution's last inputs
+// Queries and keys have `groups` heads, which value heads share evenly. Of the last two kinds a
+// convolution runs over queries, keys and values. The state is the convolution's last inputs
 // [taps - 1][conv_channels], then for each head [values / 32][keys][32].
 #pragma once
 

@@ -151,7 +151,8 @@ class WeightsLoader {
     std::vector<std::vector<Projection*>> attention, feed_forward;
     bool any = has_blocks(&weights->head_);
     for (LayerWeights& layer : weights->layers_) {
-      attention.push_back({&layer.qkv, &layer.q, &layer.k, &layer.v, &layer.recurrent.in});
+      attention.push_back(
+          {&layer.qkv, &layer.q, &layer.k, &layer.v, &layer.q_gate, &layer.recurrent.in});
       feed_forward.push_back({&layer.gate_up, &layer.gate, &layer.up});
       any |= std::any_of(attention.back().begin(), attention.back().end(), has_blocks) ||
              std::any_of(feed_forward.back().begin(), feed_forward.back().end(), has_blocks);
@@ -248,24 +249,39 @@ class WeightsLoader {
 
   // Matrices that share their input, as few parts as their types allow.
   Status PlanProjection(const WeightArena::Tensors& tensors, Projection* out) {
+    std::vector<WeightArena::Tensors> groups;
+    for (const StoredTensor* tensor : tensors) groups.push_back({tensor});
+    return PlanGroups(groups, out);
+  }
+
+  // The same, of groups whose tensors may be small, but are of one type where files are usual.
+  Status PlanGroups(const std::vector<WeightArena::Tensors>& groups, Projection* out) {
     PartsOf link{out, {}};
+    WeightArena::Tensors tensors;
+    bool whole_groups = true;  // of one type and whole panels
+    for (const WeightArena::Tensors& group : groups) {
+      int64_t rows = 0;
+      for (const StoredTensor* tensor : group) {
+        tensors.push_back(tensor);
+        rows += tensor->shape.rows();
+        whole_groups &= FormatOf(*tensor) == FormatOf(*group[0]);
+      }
+      whole_groups &= rows % kernels::kPanelRows == 0;
+    }
     const auto same_format = [&](const StoredTensor* t) {
       return FormatOf(*t) == FormatOf(*tensors[0]);
-    };
-    const auto whole_panels = [](const StoredTensor* t) {
-      return t->shape.rows() % kernels::kPanelRows == 0;
     };
     if (std::all_of(tensors.begin(), tensors.end(), same_format)) {
       ASSIGN_OR_RETURN(const size_t matrix, PlanOwn(tensors));
       link.matrices.push_back(matrix);
-    } else if (std::all_of(tensors.begin(), tensors.end(), whole_panels)) {
+    } else if (whole_groups) {
       const bool may_pair = std::all_of(tensors.begin(), tensors.end(), [this](const auto* t) {
         return IsSixteenBits(FormatOf(*t));
       });
-      for (const StoredTensor* tensor : tensors) {
+      for (const WeightArena::Tensors& group : groups) {
         ASSIGN_OR_RETURN(
             const size_t matrix,
-            may_pair ? PlanOwn({tensor}) : arena_.PlanMatrix({tensor}, FormatAmongOthers(*tensor)));
+            may_pair ? PlanOwn(group) : arena_.PlanMatrix(group, FormatAmongOthers(*group[0])));
         link.matrices.push_back(matrix);
       }
     } else {
@@ -325,8 +341,14 @@ class WeightsLoader {
     if (c.norm_before) {
       RETURN_IF_ERROR(PlanNorm(prefix + "attn_norm", &layer.attn_norm, &layer.attn_norm_bias));
     }
-    ASSIGN_OR_RETURN(const StoredTensor* q,
-                     arena_.Expect(prefix + "attn_q.weight", {c.width, c.q_rows()}));
+    WeightArena::Tensors q, gates;
+    if (c.attention_gate) {
+      ASSIGN_OR_RETURN(q, ExpectParts(prefix + "attn_q", c.heads, c.head_dim));
+      ASSIGN_OR_RETURN(gates, ExpectParts(prefix + "attn_gate", c.heads, c.head_dim));
+    } else {
+      ASSIGN_OR_RETURN(q.emplace_back(),
+                       arena_.Expect(prefix + "attn_q.weight", {c.width, c.q_rows()}));
+    }
     ASSIGN_OR_RETURN(const StoredTensor* k,
                      arena_.Expect(prefix + "attn_k.weight", {c.width, c.kv_rows()}));
     ASSIGN_OR_RETURN(const StoredTensor* v,
@@ -335,10 +357,13 @@ class WeightsLoader {
     const std::pair<std::string, int64_t> k_bias = {prefix + "attn_k.bias", c.kv_rows()};
     const std::pair<std::string, int64_t> v_bias = {prefix + "attn_v.bias", c.kv_rows()};
     if (options_.fuse) {
-      RETURN_IF_ERROR(PlanProjection({q, k, v}, &layer.qkv));
+      std::vector<WeightArena::Tensors> groups = {q, {k}, {v}};
+      if (c.attention_gate) groups.push_back(gates);
+      RETURN_IF_ERROR(PlanGroups(groups, &layer.qkv));
       if (c.qkv_bias) RETURN_IF_ERROR(PlanBias({q_bias, k_bias, v_bias}, &layer.qkv));
     } else {
-      RETURN_IF_ERROR(PlanProjection({q}, &layer.q));
+      RETURN_IF_ERROR(PlanProjection(q, &layer.q));
+      if (c.attention_gate) RETURN_IF_ERROR(PlanProjection(gates, &layer.q_gate));
       RETURN_IF_ERROR(PlanProjection({k}, &layer.k));
       RETURN_IF_ERROR(PlanProjection({v}, &layer.v));
       if (c.qkv_bias) {
@@ -369,6 +394,7 @@ class WeightsLoader {
     RecurrentWeights& recurrent = layer.recurrent;
     if (c.norm_before) RETURN_IF_ERROR(PlanVector(prefix + "attn_norm.weight", &layer.attn_norm));
     if (c.recurrence == Recurrence::kMamba2) return PlanMamba2(prefix + "ssm_", recurrent);
+    if (c.recurrence == Recurrence::kDeltaNet) return PlanDeltaNet(prefix, recurrent);
     CHECK(c.recurrence == Recurrence::kShortConv);
     const std::string conv = prefix + "shortconv.";
     RETURN_IF_ERROR(
@@ -394,6 +420,57 @@ class WeightsLoader {
         arena_.Expect(ssm + "norm.weight", {shape.inner / c.state_groups, c.state_groups}));
     arena_.PlanVector({norm}, &recurrent.norm);
     return PlanOne(ssm + "out", {shape.inner, c.width}, c.recurrent_bias, &recurrent.out);
+  }
+
+  // Rows in the order of RecurrentShape, from one of the forms in which files have them: by kind,
+  // or for each group of heads together.
+  Status PlanDeltaNet(const std::string& prefix, RecurrentWeights& recurrent) {
+    const ModelConfig& c = weights_->config_;
+    const RecurrentShape shape = ShapeOfRecurrence(c);
+    const std::string ssm = prefix + "ssm_";
+    const int heads_of_group = c.state_heads / c.state_groups;
+    WeightArena::Tensors mixed, gates, rates;
+    const auto append = [&](WeightArena::Tensors* to, const char* kind, int rows) -> Status {
+      ASSIGN_OR_RETURN(const WeightArena::Tensors parts,
+                       ExpectParts(ssm + kind, c.state_groups, rows));
+      to->insert(to->end(), parts.begin(), parts.end());
+      return OkStatus();
+    };
+    if (checkpoint_.tensors->Find(ssm + "value.0.weight") != nullptr) {
+      RETURN_IF_ERROR(append(&mixed, "query", c.state_keys));
+      RETURN_IF_ERROR(append(&mixed, "key", c.state_keys));
+      RETURN_IF_ERROR(append(&mixed, "value", heads_of_group * c.state_values));
+      RETURN_IF_ERROR(append(&gates, "gate", heads_of_group * c.state_values));
+    } else {
+      ASSIGN_OR_RETURN(mixed.emplace_back(),
+                       arena_.Expect(prefix + "attn_qkv.weight", {c.width, shape.conv_channels}));
+      ASSIGN_OR_RETURN(gates.emplace_back(),
+                       arena_.Expect(prefix + "attn_gate.weight", {c.width, shape.inner}));
+    }
+    if (checkpoint_.tensors->Find(ssm + "beta.0.weight") != nullptr) {
+      RETURN_IF_ERROR(append(&rates, "beta", heads_of_group));
+      RETURN_IF_ERROR(append(&rates, "alpha", heads_of_group));
+    } else {
+      for (const char* kind : {"beta.weight", "alpha.weight"}) {
+        ASSIGN_OR_RETURN(rates.emplace_back(), arena_.Expect(ssm + kind, {c.width, c.state_heads}));
+      }
+    }
+    RETURN_IF_ERROR(PlanGroups({mixed, gates, rates}, &recurrent.in));
+    RETURN_IF_ERROR(PlanConvolution(ssm + "conv1d", shape.conv_channels, &recurrent));
+    RETURN_IF_ERROR(PlanVector(ssm + "dt.bias", &recurrent.rate_bias, c.state_heads));
+    RETURN_IF_ERROR(PlanVector(ssm + "a", &recurrent.log_decay, c.state_heads));
+    RETURN_IF_ERROR(PlanVector(ssm + "norm.weight", &recurrent.norm, c.state_values));
+    return PlanOne(ssm + "out", {shape.inner, c.width}, false, &recurrent.out);
+  }
+
+  // NAME.0.weight to NAME.(count - 1).weight, of `rows` rows each.
+  Result<WeightArena::Tensors> ExpectParts(const std::string& name, int count, int rows) {
+    WeightArena::Tensors parts;
+    for (int i = 0; i < count; ++i) {
+      ASSIGN_OR_RETURN(parts.emplace_back(), arena_.Expect(fmt::format("{}.{}.weight", name, i),
+                                                           {weights_->config_.width, rows}));
+    }
+    return parts;
   }
 
   // One matrix, and its bias if it has one.

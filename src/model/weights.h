@@ -73,7 +73,7 @@ struct RecurrentWeights {
   const float* rate_bias = nullptr;  // [state_heads], the three
   const float* log_decay = nullptr;  // the logarithm of the decay by a rate of 1: below 0
   const float* skip = nullptr;
-  const float* norm = nullptr;  // [inner]
+  const float* norm = nullptr;  // DeltaNet: [state_values]; Mamba2: [inner]
 };
 
 // Norms are null where the family has none.
@@ -84,12 +84,15 @@ struct LayerWeights {
   const float* k_norm = nullptr;  // [head_dim] or [kv_rows]
   const float* attn_after_norm = nullptr;  // [width], of the attention's output
   const float* ffn_after_norm = nullptr;   // [width], of the feed-forward's output
-  Projection qkv;                          // [width] -> q_rows + 2 * kv_rows; empty if not fused
-  Projection q, k, v;                      // [width] -> q_rows, kv_rows, kv_rows; empty if fused
-  Projection attn_output;                  // [q_rows] -> width
-  RecurrentWeights recurrent;              // instead of qkv and attn_output
-  const float* ffn_norm = nullptr;         // [width]
-  const float* ffn_norm_bias = nullptr;    // [width]; as that of attn_norm
+  // [width] -> q_rows + 2 * kv_rows, and q_rows of gates where attention has them; empty if not
+  // fused
+  Projection qkv;
+  Projection q, k, v;                    // [width] -> q_rows, kv_rows, kv_rows; empty if fused
+  Projection q_gate;                     // [width] -> q_rows; the same
+  Projection attn_output;                // [q_rows] -> width
+  RecurrentWeights recurrent;            // instead of qkv and attn_output
+  const float* ffn_norm = nullptr;       // [width]
+  const float* ffn_norm_bias = nullptr;  // [width]; as that of attn_norm
   Projection gate_up;   // [width] -> 2 * feed_forward, 16 + 16 per panel; empty if not fused
   Projection gate, up;  // [width] -> feed_forward each; empty if fused, but for up without a gate
   Projection down;      // [feed_forward] -> width

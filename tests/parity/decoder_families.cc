@@ -36,7 +36,9 @@ struct GeneratedTensor {
 };
 
 bool HasNormsLessOne(const FamilyGolden& golden) {
-  return golden.family.starts_with("gemma") || golden.family.starts_with("nemotron");
+  const auto& family = golden.family;
+  return family.starts_with("gemma") || family.starts_with("nemotron") ||
+         family.starts_with("qwen3next") || family.starts_with("qwen35");
 }
 
 // The values of tools/make_decoder_goldens.py.
@@ -73,6 +75,64 @@ void InterleaveHalves(GeneratedTensor& tensor, size_t heads) {
                 out.begin() + static_cast<ptrdiff_t>(to * cols));
   }
   tensor.values = std::move(out);
+}
+
+// The rows of Qwen3-Next's projection, which a folder has by groups of heads: query, key, values,
+// gates. A GGUF has all queries, keys and values, and then in another tensor all gates.
+void PutGroups(const FamilyGolden& golden, const GeneratedTensor& tensor, const std::string& names,
+               tensor::DType type, gguf::testing::Writer& writer) {
+  const auto key = [&](const char* name) {
+    return golden.entry.at("config").at(name).to_number<size_t>();
+  };
+  const size_t groups = key("linear_num_key_heads"), keys = key("linear_key_head_dim");
+  const size_t values = key("linear_num_value_heads") / groups * key("linear_value_head_dim");
+  const size_t cols = static_cast<size_t>(tensor.shape[1]), group = 2 * (keys + values);
+  std::vector<float> mixed, gates;
+  const auto append = [&](std::vector<float>& to, size_t begin, size_t rows) {
+    for (size_t g = 0; g < groups; ++g) {
+      const auto from = tensor.values.begin() + static_cast<ptrdiff_t>((g * group + begin) * cols);
+      to.insert(to.end(), from, from + static_cast<ptrdiff_t>(rows * cols));
+    }
+  };
+  append(mixed, 0, keys);
+  append(mixed, keys, keys);
+  append(mixed, 2 * keys, values);
+  append(gates, 2 * keys + values, values);
+  const size_t second = names.find('+');
+  writer.Tensor(names.substr(0, second), type, {cols, mixed.size() / cols}, mixed);
+  writer.Tensor(names.substr(second + 1), type, {cols, gates.size() / cols}, gates);
+}
+
+// Value heads, which a folder has by groups, in the order of Qwen 3.5's GGUFs: the first of each
+// group, then the second of each. `values` are rows of heads, `size` values each, behind `begin`.
+void TileHeads(std::span<float> values, size_t begin, size_t size, size_t groups) {
+  const std::vector<float> before(values.begin(), values.end());
+  const size_t of_group = (values.size() - begin) / size / groups;
+  for (size_t i = begin; i < values.size(); ++i) {
+    const size_t head = (i - begin) / size;
+    values[i] =
+        before[begin + (head % groups * of_group + head / groups) * size + (i - begin) % size];
+  }
+}
+
+void TileHeads(const FamilyGolden& golden, const std::string& name, GeneratedTensor& tensor) {
+  const auto key = [&](const char* config) {
+    return golden.entry.at("config").at(config).to_number<size_t>();
+  };
+  const size_t groups = key("linear_num_key_heads"), wide = key("linear_value_head_dim");
+  const size_t mixed = 2 * groups * key("linear_key_head_dim");
+  const size_t cols = tensor.values.size() / static_cast<size_t>(tensor.shape[0]);
+  if (name.ends_with(".attn_qkv.weight") || name.ends_with(".ssm_conv1d.weight")) {
+    TileHeads(tensor.values, mixed * cols, wide * cols, groups);
+  } else if (name.ends_with(".attn_gate.weight")) {
+    TileHeads(tensor.values, 0, wide * cols, groups);
+  } else if (name.ends_with(".ssm_beta.weight") || name.ends_with(".ssm_alpha.weight") ||
+             name.ends_with(".ssm_a") || name.ends_with(".ssm_dt.bias")) {
+    TileHeads(tensor.values, 0, cols, groups);
+  } else if (name.ends_with(".ssm_out.weight")) {
+    for (size_t row = 0; row < tensor.values.size(); row += cols)
+      TileHeads(std::span(tensor.values).subspan(row, cols), 0, wide, groups);
+  }
 }
 
 gguf::testing::Bytes GgufOf(const FamilyGolden& golden, tensor::DType type) {
@@ -122,6 +182,7 @@ gguf::testing::Bytes GgufOf(const FamilyGolden& golden, tensor::DType type) {
     writer.Tensor("rope_factors_" + kind + ".weight", tensor::DType::kF32, {factors.size()},
                   factors);
   }
+  const bool delta = architecture == "qwen3next" || architecture.starts_with("qwen35");
   std::map<std::string, std::map<size_t, GeneratedTensor>> stacked;
   for (GeneratedTensor& tensor : TensorsOf(golden)) {
     std::string name(golden.entry.at("names").at(tensor.name).as_string());
@@ -133,10 +194,14 @@ gguf::testing::Bytes GgufOf(const FamilyGolden& golden, tensor::DType type) {
       InterleaveHalves(tensor, heads["q"]);
     if (interleaved && name.find(".attn_k.") != std::string::npos)
       InterleaveHalves(tensor, heads["k"]);
-    if (HasNormsLessOne(golden) && name.ends_with("norm.weight")) {
+    if (HasNormsLessOne(golden) && name.ends_with("norm.weight") &&
+        !name.ends_with("ssm_norm.weight")) {
       for (float& value : tensor.values) value += 1;
     }
-    if (const size_t second = name.find('+'); second != std::string::npos) {
+    if (architecture.starts_with("qwen35")) TileHeads(golden, name, tensor);
+    if (name.find("attn_qkv.weight+") != std::string::npos) {
+      PutGroups(golden, tensor, name, type, writer);
+    } else if (const size_t second = name.find('+'); second != std::string::npos) {
       // Two matrices that a folder has as one, for each expert if there are several.
       const bool experts = tensor.shape.size() == 3;
       const uint64_t count = experts ? tensor.shape[0] : 1;
@@ -159,8 +224,12 @@ gguf::testing::Bytes GgufOf(const FamilyGolden& golden, tensor::DType type) {
     } else if (name.ends_with(".ssm_a") || name.ends_with(".ssm_d")) {
       if (name.ends_with("a"))
         for (float& value : tensor.values) value = -std::exp(value);
-      writer.Tensor(name, tensor::DType::kF32, {1, tensor.shape[0]}, tensor.values);
-    } else if (name.ends_with(".ssm_norm.weight")) {
+      if (delta) {
+        writer.Tensor(name, tensor::DType::kF32, {tensor.shape[0]}, tensor.values);
+      } else {
+        writer.Tensor(name, tensor::DType::kF32, {1, tensor.shape[0]}, tensor.values);
+      }
+    } else if (name.ends_with(".ssm_norm.weight") && !delta) {
       const auto groups = golden.entry.at("keys").at("ssm.group_count").to_number<uint64_t>();
       writer.Tensor(name, tensor::DType::kF32, {tensor.shape[0] / groups, groups}, tensor.values);
     } else if (tensor.shape.size() == 3) {  // a convolution over each channel, in floats

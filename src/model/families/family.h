@@ -74,6 +74,11 @@ struct Family {
   bool kv_heads_by_layer = false;
   std::string_view norm_eps = kRmsNormEps;  // key of the epsilon of norms
   bool norms_less_one = false;  // transformers' files hold weights of norms less 1, GGUF whole ones
+  // A GGUF says by full_attention_interval, or by a list, which layers have a recurrence.
+  bool recurrent_interval = false;
+  // In a GGUF value head h of a recurrence is of group h % groups; in a folder a group's heads lie
+  // together.
+  bool gguf_tiled_heads = false;
   // Sets the traits; `config` has shape and rope already. Errors: model_hparam.
   Status (*describe)(const FamilySource& source, ModelConfig& config) = nullptr;
 };
@@ -133,5 +138,6 @@ extern const Family kArcee;
 extern const Family kNemotron;
 extern const Family kStarcoder2;
 extern const Family kStableLm;
+extern const Family kQwen3Next, kQwen35, kQwen35Moe;
 
 }  // namespace tutti::model
