@@ -69,7 +69,12 @@ def families(transformers):
     five = dict(shape, num_hidden_layers=5)  # of layers that come in groups of four
     if t.__version__ >= "5":
         few = {key: value for key, value in shape.items() if key != "intermediate_size"}
+        growing = dict(yarn, rope_theta=10000.0, original_max_position_embeddings=16, llama_4_scaling_beta=0.25)
         return [
+            ("ministral3", "mistral3", t.Ministral3ForCausalLM(t.Ministral3Config(
+                **shape, head_dim=32, rope_parameters=dict(growing, mscale=1.0, mscale_all_dim=1.0)))),
+            ("ministral3 with a window", "mistral3", t.Ministral3ForCausalLM(t.Ministral3Config(
+                **dict(shape, num_key_value_heads=1), head_dim=16, sliding_window=20, rope_parameters=growing))),
             ("qwen35", "qwen35", t.Qwen3_5ForCausalLM(t.Qwen3_5TextConfig(
                 **five, head_dim=32, linear_num_key_heads=2, linear_key_head_dim=16, linear_num_value_heads=6,
                 linear_value_head_dim=32))),
@@ -246,7 +251,7 @@ def gguf_keys(arch, c):
     if arch in ("granite", "granitehybrid", "granitemoe"):
         keys.update({"attention.scale": c["attention_multiplier"], "embedding_scale": c["embedding_multiplier"],
                      "residual_scale": c["residual_multiplier"], "logit_scale": c["logits_scaling"]})
-    if arch in ("gemma2", "gemma3", "cohere2") or (arch in ("llama", "starcoder2") and c.get("sliding_window")):
+    if arch in ("gemma2", "gemma3", "cohere2") or (arch in ("llama", "mistral3", "starcoder2") and c.get("sliding_window")):
         keys["attention.sliding_window"] = c["sliding_window"]
     if arch in ("olmo2", "exaone4") and c.get("sliding_window"):
         keys["attention.sliding_window"] = c["sliding_window"]
@@ -269,7 +274,11 @@ def gguf_keys(arch, c):
                      "expert_shared_count": c["n_shared_experts"], "expert_weights_norm": c["norm_topk_prob"],
                      "expert_weights_scale": c["routed_scaling_factor"],
                      "leading_dense_block_count": c["first_k_dense_replace"]})
-    scaling = c.get("rope_scaling")
+    scaling = c.get("rope_scaling") or c.get("rope_parameters")
+    if arch == "mistral3":
+        keys.update({"attention.temperature_scale": scaling["llama_4_scaling_beta"], "rope.dimension_count": head_dim})
+        if "mscale_all_dim" in scaling:
+            keys["rope.scaling.yarn_log_multiplier"] = scaling["mscale_all_dim"]
     if scaling and "long_factor" in scaling:
         stretch, original = c["max_position_embeddings"], c["original_max_position_embeddings"]
         keys.update({"rope.scaling.type": "longrope", "rope.scaling.original_context_length": original,

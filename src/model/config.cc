@@ -76,12 +76,14 @@ Status ReadYarn(Form form, const HyperParameters& metadata, ModelConfig& config)
   yarn.original_context = static_cast<double>(original);
   ASSIGN_OR_RETURN(yarn.beta_fast, metadata.FloatOr("rope.scaling.yarn_beta_fast", 32, 1e-3, 1e6));
   ASSIGN_OR_RETURN(yarn.beta_slow, metadata.FloatOr("rope.scaling.yarn_beta_slow", 1, 1e-3, 1e6));
-  if (metadata.Has("rope.scaling.mscale")) {
-    return RefuseParameter("{} is not supported: it is of another attention than this",
-                           metadata.Spelled("rope.scaling.mscale"));
-  }
-  const double magnitude = 0.1 * std::log(yarn.factor) + 1.0;
   const bool whole = form == Form::kTransformers;
+  const auto grown = [&](double by) { return 0.1 * by * std::log(yarn.factor) + 1.0; };
+  double magnitude = grown(1);
+  const char* const divisor =
+      whole ? "rope.scaling.mscale_all_dim" : "rope.scaling.yarn_log_multiplier";
+  ASSIGN_OR_RETURN(const double by, metadata.FloatOr("rope.scaling.mscale", whole ? 0 : 1, 0, 1e3));
+  ASSIGN_OR_RETURN(const double divided, metadata.FloatOr(divisor, 0, 0, 1e3));
+  if (by != 0 && divided != 0) magnitude = grown(by) / grown(divided);
   ASSIGN_OR_RETURN(const double stated, metadata.FloatOr("rope.scaling.attn_factor",
                                                          whole ? magnitude : 1.0, 1e-3, 1e3));
   config.rope_yarn = true;

@@ -115,6 +115,9 @@ struct ModelConfig {
   double embedding_scale = 1.0;  // rows of the embedding are multiplied by it
   double residual_scale = 1.0;   // what a layer's two parts give, before it is added
   double logit_scale = 1.0;      // logits
+  // Queries at position p are multiplied by 1 + query_growth ln(1 + floor(p / query_period)).
+  double query_growth = 0.0;
+  int query_period = 0;
   double attention_scale = 0.0;  // of scores before softmax; 0: 1/sqrt(head_dim)
   float attention_softcap = 0;   // c: scores become c tanh(score / c); 0: they stay
   float logit_softcap = 0;       // the same of logits

@@ -452,6 +452,21 @@ TEST(ModelConfigTest, ReadsGatedDeltaNetOfQwen3Next) {
                       "num_experts_per_tok");
 }
 
+TEST(ModelConfigTest, ReadsTheGrowthOfMinistral3) {
+  const std::string scaling = R"("model_type":"ministral3","rope_parameters":{"rope_type":"yarn",
+      "factor":4.0,"original_max_position_embeddings":32,"rope_theta":1e6)";
+  const auto config = ReadFolder(scaling + R"(,"llama_4_scaling_beta":0.1,"mscale":1.0,
+      "mscale_all_dim":1.0})");
+  ASSERT_TRUE(config.ok()) << config.status();
+  EXPECT_EQ(config->query_growth, 0.1);
+  EXPECT_EQ(config->query_period, 32);
+  EXPECT_EQ(config->rope_magnitude, 1.0);
+  EXPECT_NEAR(ReadFolder(scaling + "}")->rope_magnitude, 1 + 0.1 * std::log(4.0), 1e-9);
+  EXPECT_EQ(ReadFolder(scaling + "}")->query_growth, 0);
+  ExpectFolderRefused(scaling + R"(,"llama_4_scaling_beta":-1})", "llama_4_scaling_beta");
+  ExpectFolderRefused(scaling + R"(,"llama_4_scaling":1})", "llama_4_scaling");
+}
+
 TEST(ModelConfigTest, ReadsQwen35WithRotationByParts) {
   const std::string heads = R"(,"head_dim":32,"linear_num_key_heads":2,"linear_key_head_dim":16,
       "linear_num_value_heads":4,"linear_value_head_dim":32)";

@@ -762,6 +762,15 @@ void Decoder::NormHeads(const LayerWeights& layer, float* qkv) const {
     norm(keys + h * config.head_dim, config.head_dim, layer.k_norm);
 }
 
+// Queries of one row, in a family whose queries grow with the position.
+void Decoder::GrowQueries(int position, float* queries) const {
+  const ModelConfig& config = weights_->config();
+  if (config.query_growth == 0 || position < config.query_period) return;
+  const int periods = position / config.query_period;
+  const auto factor = static_cast<float>(1 + config.query_growth * std::log(1.0 + periods));
+  for (int i = 0; i < config.q_rows(); ++i) queries[i] *= factor;
+}
+
 void Decoder::RopeAppend(int layer, const DecoderBatch& batch, Team& team) {
   kernels::RopeAppendArgs args{};
   args.shape = shape_;
@@ -790,6 +799,7 @@ void Decoder::RopeAppend(int layer, const DecoderBatch& batch, Team& team) {
                     qkv);
       }
       NormHeads(weights_->layer(layer), qkv);
+      GrowQueries(args.rows[row].position, qkv);
     }
     kernels_.attention.rope_append(args, begin, end);
   });

@@ -235,6 +235,7 @@ class Decoder {
   void Activate(float* up) const;
   void RotateHeads(const float* cos_sin, float* qkv) const;
   void NormHeads(const LayerWeights& layer, float* qkv) const;
+  void GrowQueries(int position, float* queries) const;
   void ReadKeysAhead(int layer, const DecoderBatch& batch, const Team& team);
   void RopeAppend(int layer, const DecoderBatch& batch, Team& team);
   void Attend(int layer, const DecoderBatch& batch, Team& team);

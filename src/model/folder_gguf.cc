@@ -404,10 +404,11 @@ class KeyWriter {
     RETURN_IF_ERROR(CopyInt("rope.scaling.original_context_length"));
     RETURN_IF_ERROR(CopyFloat("rope.scaling.yarn_beta_fast"));
     RETURN_IF_ERROR(CopyFloat("rope.scaling.yarn_beta_slow"));
-    if (!keys_.Has("rope.scaling.attn_factor")) return OkStatus();
     // A folder's is the whole magnitude, a GGUF's multiplies YaRN's own.
     ASSIGN_OR_RETURN(const double factor, keys_.Float("rope.scaling.factor", 1.0, 1e6));
-    PutFloat("rope.scaling.attn_factor", config_.rope_magnitude / (0.1 * std::log(factor) + 1.0));
+    const double own = 0.1 * std::log(factor) + 1.0;
+    if (config_.rope_magnitude != own)
+      PutFloat("rope.scaling.attn_factor", config_.rope_magnitude / own);
     return OkStatus();
   }
 

@@ -171,7 +171,7 @@ gguf::testing::Bytes GgufOf(const FamilyGolden& golden, tensor::DType type) {
   }
   const bool interleaved = architecture == "llama" || architecture == "granite" ||
                            architecture == "smollm3" || architecture.starts_with("granite") ||
-                           architecture == "arcee";
+                           architecture == "arcee" || architecture == "mistral3";
   const json::value* scaling = golden.entry.at("config").as_object().if_contains("rope_scaling");
   for (const std::string kind : {"short", "long"}) {
     if (scaling == nullptr || !scaling->is_object()) continue;

@@ -138,6 +138,7 @@ extern const Family kArcee;
 extern const Family kNemotron;
 extern const Family kStarcoder2;
 extern const Family kStableLm;
+extern const Family kMinistral3;
 extern const Family kQwen3Next, kQwen35, kQwen35Moe;
 
 }  // namespace tutti::model
