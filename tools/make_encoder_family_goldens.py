@@ -3,7 +3,7 @@
 
     make_encoder_family_goldens.py tests/golden/encoder_families.json [FAMILY...]
 
-Needs the PyPI packages torch, transformers and safetensors; for Jina v2, which transformers has not, the environment
+Needs the PyPI packages torch, transformers, sentence-transformers and safetensors; for Jina v2, which transformers has not, the environment
 variable JINA_BERT names a Python module that holds the published implementation (modeling_bert). With names (or their beginnings) only those families are
 made again, and the others of the file are kept: not every version of transformers has every family. Each model is
 created, saved as transformers saves it, its tensors replaced by generated values under the names and shapes of the saved
@@ -51,6 +51,26 @@ def generated(name, shape):
     if is_norm(name) and name.endswith(".weight"):
         values = [1 + v for v in values]
     return torch.tensor(values, dtype=torch.float32).view(*shape)
+
+
+def modules_of(name, width):
+    """What follows the transformer: pairs of a folder and a module of sentence-transformers."""
+    import torch
+    if name.startswith("splade"):
+        from sentence_transformers.sparse_encoder.modules.splade_pooling import SpladePooling
+        if "sum" in name:
+            return [("1_SpladePooling", SpladePooling("sum", "log1p_relu"))]
+        return [("1_SpladePooling", SpladePooling("max"))]
+    from sentence_transformers.base.modules.dense import Dense
+    from sentence_transformers.base.modules.normalize import Normalize
+    from sentence_transformers.sentence_transformer.modules.pooling import Pooling
+    if name.startswith("dense"):
+        return [("1_Pooling", Pooling(width, "mean")), ("2_Dense", Dense(width, 64)),
+                ("3_Dense", Dense(64, 24, bias=False, activation_function=torch.nn.Identity())), ("4_Normalize", Normalize())]
+    if name.startswith("colbert"):
+        return [("1_Dense", Dense(width, 24, bias=False, activation_function=torch.nn.Identity(),
+                                  module_input_name="token_embeddings"))]
+    return []
 
 
 def main():
@@ -101,6 +121,12 @@ def main():
             **{**other, "num_attention_heads": 3, "hidden_size": 96}, position_embedding_type="alibi",
             feed_forward_type="geglu")),
         "jina v3": ("JinaEmbeddingsV3Model", shape),
+        "splade": ("BertForMaskedLM", shape),
+        "splade, sum": ("DistilBertForMaskedLM", distil),
+        "splade, modernbert": ("ModernBertForMaskedLM", dict(**shape, **modern, local_attention=8)),
+        "splade, mpnet": ("MPNetForMaskedLM", shape),
+        "dense": ("BertModel", shape),
+        "colbert": ("ModernBertModel", dict(**shape, **modern, local_attention=8)),
         "jina v3, larger": ("JinaEmbeddingsV3Model", dict(**other, type_vocab_size=2)),
     }
     # Ids from 3 on: 1 is RoBERTa's padding, which its positions skip.
@@ -130,6 +156,12 @@ def main():
             model = make.from_pretrained(folder, attn_implementation="eager").float().eval()
             with open(os.path.join(folder, "config.json"), encoding="utf-8") as file:
                 config_text = json.load(file)
+        modules = modules_of(name, config_text.get("hidden_size", config_text.get("dim")))
+        for place, module in modules:
+            state = {key: generated(f"{place}/{key}", value.shape) for key, value in module.state_dict().items()}
+            tensors.update({f"{place}/{key}": value for key, value in state.items()})
+            module.load_state_dict(state)
+            module.eval()
         runs = []
         large = "larger" in name
         for count in (150, 300) if large else (1, 7, 20):
@@ -141,6 +173,15 @@ def main():
             with torch.no_grad():
                 result = model(**inputs, output_hidden_states=True)
             hidden = result.hidden_states[-1][0] if "logits" in result else result.last_hidden_state[0]
+            if modules:
+                features = {"attention_mask": torch.ones(1, count, dtype=torch.int64),
+                            "token_embeddings": result.logits if "logits" in result else result.last_hidden_state}
+                for _, module in modules:
+                    features = module(features)
+                runs.append({"ids": ids, "typed": typed, "hidden": [], "logits": []})
+                vector = features["token_embeddings" if name == "colbert" else "sentence_embedding"]
+                runs[-1]["vector"] = [round(v, 7) for v in vector.flatten().tolist()]
+                continue
             if "logits" in result and "modernbert" in name:  # whose last hidden state comes before the last norm
                 hidden = hidden[:0]
             run = {"ids": ids, "typed": typed}
@@ -152,6 +193,10 @@ def main():
             runs.append(run)
         kept[name] = {"family": name, "config": config_text, "runs": runs,
                       "tensors": {key: list(value.shape) for key, value in tensors.items()}}
+        if modules:
+            kept[name]["modules"] = [{"path": place, "type": f"{type(module).__module__}.{type(module).__name__}",
+                                      "config": module.get_config_dict() if hasattr(module, "get_config_dict") else {}}
+                                     for place, module in modules]
         print(name, len(tensors), "tensors", sorted(tensors)[:3])
     golden = [kept[name] for name in families if name in kept]
     with open(out, "w", encoding="utf-8") as file:

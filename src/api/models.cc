@@ -9,8 +9,8 @@ namespace {
 
 bool Gives(const ModelInfo& model, EncodeOutput output, bool pairs) {
   if (!model.encoder.has_value() || (pairs && !model.encoder->pairs)) return false;
-  return output == EncodeOutput::kScores ? !model.encoder->labels.empty()
-                                         : model.encoder->width > 0;
+  if (output == EncodeOutput::kScores) return !model.encoder->labels.empty();
+  return (output == EncodeOutput::kTokens ? model.encoder->row_width() : model.encoder->width) > 0;
 }
 
 template <typename T>

@@ -305,7 +305,9 @@ struct StreamEvent {
 
 // Properties of a model that supports Inference::Encode.
 struct EncoderInfo {
-  int width = 0;  // of a vector; 0: the model gives none
+  int width = 0;        // of a vector; 0: the model gives none
+  int token_width = 0;  // of a token's vector; 0: as `width`
+  bool sparse = false;  // vectors over the vocabulary, most of whose values are 0
   // Requests may set `dimensions`: the model was trained for Matryoshka embeddings, or the operator
   // allows it.
   bool cuts = false;
@@ -315,6 +317,8 @@ struct EncoderInfo {
   std::vector<std::string> prompts;       // names of what can be put before a text
   int batch_items = 0, batch_tokens = 0;  // of one forward pass, at most
   Duration batch_window{0};  // longest that a busy device holds a batch back for more; 0: never
+
+  int row_width() const { return token_width > 0 ? token_width : width; }  // of a token's vector
 };
 
 // Sampling parameters that the publisher of a model recommends; used if a request sets none.

@@ -166,7 +166,7 @@ std::vector<std::pair<std::string, std::string>> Facts(const Inspection& found) 
       {"tokens a text", std::to_string(config.max_tokens)},
   };
   if (config.labels.empty()) {
-    facts.emplace_back("pooling", model::PoolingName(config.pooling));
+    facts.emplace_back("pooling", config.pooling_name());
     facts.emplace_back("normalised", config.normalize ? "yes" : "no");
   } else {
     std::string labels;
@@ -197,7 +197,9 @@ void PrintText(const Inspection& found) {
               static_cast<unsigned long long>(Parameters(tensors)),
               found.choice.weights->bytes() >> 20, found.choice.ToString().c_str(),
               config.labels.empty() ? "vectors" : "scores",
-              config.labels.empty() ? config.width : static_cast<int>(config.labels.size()));
+              !config.labels.empty() ? static_cast<int>(config.labels.size())
+              : config.per_token     ? config.token_width()
+                                     : config.vector_width());
   PrintRemarks(found.checkpoint.remarks);
   for (const auto& [name, value] : Facts(found))
     std::printf("%-24s %s\n", name.c_str(), value.c_str());

@@ -497,6 +497,8 @@ void ToWire(const api::ModelInfo& model, v1::WireModel* wire) {
   if (!model.encoder) return;
   v1::WireEncoderInfo* encoder = wire->mutable_encoder();
   encoder->set_width(model.encoder->width);
+  encoder->set_token_width(model.encoder->token_width);
+  encoder->set_sparse(model.encoder->sparse);
   encoder->set_cuts(model.encoder->cuts);
   encoder->set_pairs(model.encoder->pairs);
   encoder->set_pooling(model.encoder->pooling);
@@ -543,6 +545,8 @@ api::ModelInfo FromWire(const v1::WireModel& wire) {
   if (!wire.has_encoder()) return model;
   const v1::WireEncoderInfo& in = wire.encoder();
   model.encoder = api::EncoderInfo{.width = in.width(),
+                                   .token_width = in.token_width(),
+                                   .sparse = in.sparse(),
                                    .cuts = in.cuts(),
                                    .pairs = in.pairs(),
                                    .pooling = in.pooling(),

@@ -8,14 +8,6 @@
 #include "engine/policy/order.h"
 
 namespace tutti::engine {
-namespace {
-
-int RowWidth(api::EncodeOutput output, const EncoderLimits& limits) {
-  return output == api::EncodeOutput::kScores ? limits.labels : limits.width;
-}
-
-}  // namespace
-
 void ItemList::PushBack(WorkItem& item) {
   item.previous = last;
   item.next = nullptr;
@@ -46,14 +38,14 @@ bool IsSmall(const TokenizedRequest& request, const EncoderOptions& options) {
 int64_t ResultFloats(const TokenizedRequest& request, const EncoderLimits& limits) {
   const size_t rows =
       request.output == api::EncodeOutput::kTokens ? request.tokens.size() : request.lengths.size();
-  return static_cast<int64_t>(rows) * RowWidth(request.output, limits);
+  return static_cast<int64_t>(rows) * limits.of(request.output);
 }
 
 std::unique_ptr<EncodeRequestState> MakeEncodeRequestState(
     AdmissionPermit permit, TokenizedRequest request, std::shared_ptr<api::EncodingState> state,
     const EncoderLimits& limits, bool small, TimePoint now) {
   auto work = std::make_unique<EncodeRequestState>();
-  work->result.width = RowWidth(request.output, limits);
+  work->result.width = limits.of(request.output);
   work->result.values.resize(static_cast<size_t>(ResultFloats(request, limits)));
   work->result.tokens = request.lengths;
   if (request.output == api::EncodeOutput::kTokens) work->result.rows = request.lengths;

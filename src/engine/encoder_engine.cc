@@ -22,7 +22,7 @@ Status CheckRequest(const TokenizedRequest& request, const EncoderLimits& limits
                                std::to_string(api::kMaxEncodeInputs) + " are allowed");
   }
   const bool scores = request.output == api::EncodeOutput::kScores;
-  if ((scores ? limits.labels : limits.width) == 0) {
+  if (limits.of(request.output) == 0) {
     return InvalidArgument("unsupported_parameter",
                            scores ? "the model gives no scores" : "the model gives no vectors");
   }

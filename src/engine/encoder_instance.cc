@@ -71,7 +71,7 @@ EncoderInstance::EncoderInstance(const EncoderOptions& options,
       statistics_(admission_) {
   CHECK(limits_.max_items > 0 && limits_.max_item_tokens > 0 &&
         limits_.max_tokens >= limits_.max_item_tokens && limits_.types > 0 &&
-        limits_.width + limits_.labels > 0);
+        limits_.width + limits_.token_width + limits_.labels > 0);
   CHECK(options.batch_items > 0 && options.batch_tokens > 0 && options.share > 0 &&
         options.share < 1);
 }

@@ -17,9 +17,15 @@ struct EncoderLimits {
   int max_tokens = 0;       // of a batch: rows the scratch was sized for; >= max_item_tokens
   int max_item_tokens = 0;  // of an item, special tokens included
   int vocab_size = 0;
-  int types = 1;   // kinds of tokens; 2 for models that read pairs
-  int width = 0;   // floats of a pooled row and of a token's row; 0: the model has no such output
-  int labels = 0;  // floats of a row of scores; 0: none
+  int types = 1;        // kinds of tokens; 2 for models that read pairs
+  int width = 0;        // floats of a pooled row; 0: the model has no such output
+  int token_width = 0;  // floats of a token's row; 0: as of a pooled one
+  int labels = 0;       // floats of a row of scores; 0: none
+
+  int of(api::EncodeOutput output) const {
+    if (output == api::EncodeOutput::kScores) return labels;
+    return output == api::EncodeOutput::kTokens && token_width > 0 ? token_width : width;
+  }
 };
 
 // One item of a batch: its tokens are [first, first + tokens) of the batch's.
@@ -27,7 +33,7 @@ struct EncodeItem {
   int first = 0;
   int tokens = 0;                                         // >= 1
   api::EncodeOutput output = api::EncodeOutput::kPooled;  // and nothing else of it
-  // Where its floats go: [width], [tokens][width] or [labels], as the model leaves them (no
+  // Where its floats go: [width], [tokens][of(kTokens)] or [labels], as the model leaves them (no
   // normalising, no sigmoid). Written whole when the batch succeeds.
   std::span<float> out;
 };

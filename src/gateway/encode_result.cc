@@ -62,7 +62,9 @@ EncodeFinish FinishFor(const ServedEncoder& model, const api::EncodeRequest& req
   if (request.output == api::EncodeOutput::kPooled) {
     finish.dimensions = request.dimensions;
     finish.normalize = request.normalize.value_or(model.normalize);
-  } else if (request.output == api::EncodeOutput::kScores && !request.raw_scores) {
+  } else if (request.output == api::EncodeOutput::kTokens) {
+    finish.normalize = model.normalize_tokens;
+  } else if (!request.raw_scores) {
     finish.scale = model.scale;
   }
   return finish;

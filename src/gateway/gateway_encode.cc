@@ -45,9 +45,12 @@ bool IsEmpty(const api::EncodeInput& input) {
 Status CheckOutput(const ServedModel& model, const api::EncodeRequest& request) {
   const api::EncoderInfo& info = *model.info.encoder;
   const bool scores = request.output == api::EncodeOutput::kScores;
-  if (scores ? info.labels.empty() : info.width == 0) {
-    return BadValue(
-        "model", fmt::format("model {} gives no {}", model.info.id, scores ? "scores" : "vectors"));
+  const bool tokens = request.output == api::EncodeOutput::kTokens;
+  if (scores ? info.labels.empty() : (tokens ? info.row_width() : info.width) == 0) {
+    const char* what = scores                                    ? "no scores"
+                       : info.width == 0 && info.token_width > 0 ? "vectors of tokens only"
+                                                                 : "no vectors";
+    return BadValue("model", fmt::format("model {} gives {}", model.info.id, what));
   }
   if (!request.dimensions.has_value()) return OkStatus();
   // Clients often send the model's own width, which every model supports.

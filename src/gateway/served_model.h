@@ -33,6 +33,7 @@ struct ServedEncoder {
   std::map<std::string, std::string> prompts;  // put before a text, by name
   std::optional<std::string> default_prompt;   // one of them
   bool normalize = false;                      // unless asked otherwise
+  bool normalize_tokens = false;               // vectors of tokens
   int max_tokens = 0;                          // of a text, special tokens included
   ScoreScale scale = ScoreScale::kRaw;
   std::shared_ptr<telemetry::EncoderMetrics> metrics;  // may be null

@@ -17,6 +17,7 @@
 #include "model/encoder_checkpoint.h"
 #include "model/encoder_config.h"
 #include "model/families/family.h"
+#include "model/hyper_parameters.h"
 #include "model/json_file.h"
 #include "model/quantized/quantized_store.h"
 #include "model/tensor_store.h"
@@ -168,6 +169,9 @@ Result<DecoderCheckpoint> DecoderCheckpoint::Open(const std::string& path,
   const Result<EncoderFiles> vectors = ReadEncoderFiles(folder);
   checkpoint.vectors = vectors.ok() ? ReadVectorModules(*vectors, checkpoint.config.width)
                                     : Result<VectorModules>(vectors.status());
+  if (checkpoint.vectors.ok() &&
+      (checkpoint.vectors->lexical || !checkpoint.vectors->dense.empty()))
+    checkpoint.vectors = RefuseParameter("modules.json: Dense is supported for encoders only");
   return checkpoint;
 }
 

@@ -15,6 +15,22 @@ using kernels::Epilogue;
 
 // Rows a worker embeds, norms or quantises at a time.
 constexpr int kRowGranule = 4;
+// Rows of a text that a worker takes through the dense modules or the lexical head at a time.
+constexpr int kOutputRows = 8;
+
+float Activate(Activation activation, float x) {
+  switch (activation) {
+    case Activation::kGelu:
+      return 0.5f * x * (1.0f + std::erf(x * 0.70710678f));
+    case Activation::kSilu:
+      return x / (1.0f + std::exp(-x));
+    case Activation::kRelu:
+      return x < 0 ? 0 : x;
+    case Activation::kTanh:
+      return std::tanh(x);
+  }
+  return x;
+}
 
 }  // namespace
 
@@ -41,10 +57,19 @@ Status Encoder::Allocate() {
   const auto rows = static_cast<size_t>(options_.max_rows);
   const auto width = static_cast<size_t>(kernels::RoundUpToPanel(config.width));
   const auto wide = static_cast<size_t>(kernels::RoundUpToPanel(config.feed_forward));
-  const int max_cols = std::max(config.width, config.feed_forward);
+  int max_cols = std::max(config.width, config.feed_forward);
+  output_cols_ = width;
+  for (size_t i = 0; i < config.dense.size(); ++i) {
+    max_cols = std::max(max_cols, config.dense[i].in);
+    output_cols_ = std::max(output_cols_, static_cast<size_t>(weights_->dense()[i].weight.rows));
+  }
+  if (config.lexical)
+    output_cols_ = std::max(output_cols_, static_cast<size_t>(weights_->lexical().out.weight.rows));
+  const bool outputs = config.lexical || !config.dense.empty();
   const auto workers = static_cast<size_t>(options_.workers);
   gemm_scratch_.resize(workers);
   attention_scratch_.resize(workers);
+  outputs_.resize(workers);
   const auto carve = [&](std::byte* base) {
     BumpAllocator carver(base);
     x_ = carver.Take<float>(rows * width);
@@ -62,6 +87,7 @@ Status Encoder::Allocate() {
     for (size_t w = 0; w < workers; ++w) {
       gemm_scratch_[w] =
           carver.Take<std::byte>(kernels::GemmScratchBytes(options_.max_rows, max_cols));
+      if (outputs) outputs_[w] = carver.Take<float>(2 * kOutputRows * output_cols_);
       attention_scratch_[w] = carver.Take<std::byte>(kernels::SpanAttentionScratchBytes(shape_));
     }
     return carver.used();
@@ -288,6 +314,105 @@ void Encoder::Score(const EncoderBatch& batch, Team& team) {
   });
   if (head.norm.weight != nullptr) Norm(head.norm, sum_, nullptr, count, sum_, team);
   Apply(head.out, sum_, sum_, count, Epilogue::kStore, scores_, team);
+}
+
+void Encoder::Multiply(const Linear& linear, const float* x, int rows, Epilogue epilogue,
+                       int worker, float* out) {
+  kernels::GemmArgs args;
+  args.weight = linear.weight;
+  args.rows = rows;
+  args.epilogue = epilogue;
+  args.bias = linear.bias;
+  args.x_f32 = x;
+  args.x_stride = static_cast<size_t>(linear.weight.cols);
+  args.out = out;
+  args.out_stride = static_cast<size_t>(linear.weight.rows);
+  kernels_.gemm.gemm(args, 0, kernels::PanelCount(linear.weight),
+                     gemm_scratch_[static_cast<size_t>(worker)]);
+}
+
+void Encoder::Project(float* x, float* other, int rows, int worker) {
+  const std::vector<DenseModule>& modules = weights_->config().dense;
+  for (size_t i = 0; i < modules.size(); ++i) {
+    const Linear& linear = weights_->dense()[i];
+    Multiply(linear, x, rows, Epilogue::kStore, worker, other);
+    // Rows lie one after another without the padding of the matrix.
+    const auto columns = static_cast<size_t>(modules[i].out);
+    const auto padded = static_cast<size_t>(linear.weight.rows);
+    for (size_t r = 0; r < static_cast<size_t>(rows); ++r) {
+      for (size_t c = 0; c < columns; ++c) {
+        const float value = other[r * padded + c];
+        x[r * columns + c] =
+            modules[i].activation ? Activate(*modules[i].activation, value) : value;
+      }
+    }
+  }
+}
+
+void Encoder::WriteVector(int first_row, int rows, int worker, std::span<float> out) {
+  const EncoderConfig& config = weights_->config();
+  const auto width = static_cast<size_t>(config.width);
+  const float* x = x_ + static_cast<size_t>(first_row) * width;
+  if (config.lexical) return WriteLexical(x, rows, worker, out);
+  if (config.dense.empty()) return PoolRows(x, rows, config.width, config.pooling, out.data());
+  float* const pooled = outputs_[static_cast<size_t>(worker)];
+  PoolRows(x, rows, config.width, config.pooling, pooled);
+  Project(pooled, pooled + kOutputRows * output_cols_, 1, worker);
+  std::copy(pooled, pooled + out.size(), out.begin());
+}
+
+void Encoder::WriteTokens(int first_row, int rows, int worker, std::span<float> out) {
+  const EncoderConfig& config = weights_->config();
+  const auto width = static_cast<size_t>(config.width);
+  const float* x = x_ + static_cast<size_t>(first_row) * width;
+  if (!config.per_token) {
+    std::copy(x, x + out.size(), out.begin());
+    return;
+  }
+  const auto columns = static_cast<size_t>(config.token_width());
+  float* const scratch = outputs_[static_cast<size_t>(worker)];
+  for (int begin = 0; begin < rows; begin += kOutputRows) {
+    const int count = std::min(kOutputRows, rows - begin);
+    const float* from = x + static_cast<size_t>(begin) * width;
+    std::copy(from, from + static_cast<size_t>(count) * width, scratch);
+    Project(scratch, scratch + kOutputRows * output_cols_, count, worker);
+    std::copy(scratch, scratch + static_cast<size_t>(count) * columns,
+              out.data() + static_cast<size_t>(begin) * columns);
+  }
+}
+
+// ReLU and log grow with their argument, so the greatest is taken first.
+void Encoder::WriteLexical(const float* x, int rows, int worker, std::span<float> out) {
+  const EncoderConfig& config = weights_->config();
+  const LexicalHead& head = weights_->lexical();
+  const auto width = static_cast<size_t>(config.width);
+  const auto padded = static_cast<size_t>(head.out.weight.rows);
+  float* const hidden = outputs_[static_cast<size_t>(worker)];
+  float* const logits = hidden + kOutputRows * output_cols_;
+  const auto weigh = [&](float value) {
+    value = std::log1p(value < 0 ? 0 : value);
+    return config.lexical->log_twice ? std::log1p(value) : value;
+  };
+  std::fill(out.begin(), out.end(), 0.0f);
+  for (int begin = 0; begin < rows; begin += kOutputRows) {
+    const int count = std::min(kOutputRows, rows - begin);
+    Multiply(head.dense, x + static_cast<size_t>(begin) * width, count, Epilogue::kGelu, worker,
+             hidden);
+    for (size_t r = 0; r < static_cast<size_t>(count); ++r) {
+      float* row = hidden + r * width;
+      kernels_.rows.layer_norm(row, nullptr, head.norm.weight, head.norm.bias, config.norm_eps,
+                               config.width, row);
+    }
+    Multiply(head.out, hidden, count, Epilogue::kStore, worker, logits);
+    for (size_t r = 0; r < static_cast<size_t>(count); ++r) {
+      for (size_t v = 0; v < out.size(); ++v) {
+        const float logit = logits[r * padded + v];
+        out[v] = config.lexical->sum ? out[v] + weigh(logit) : PoolMax(out[v], logit);
+      }
+    }
+  }
+  if (config.lexical->sum) return;
+  for (float& value : out) value = weigh(value);
 }
 
 const float* Encoder::scores(int index) const {

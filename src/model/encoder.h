@@ -56,6 +56,11 @@ class Encoder {
   void Run(const EncoderBatch& batch, Team& team);
   // [rows][width]: what the last layer left; until the next Run.
   const float* hidden() const { return x_; }
+  // What the model makes of a text of `rows` rows from `first_row` on: [vector_width()] floats of
+  // its configuration, and [rows][token_width()]. By one thread, for which `worker` stands; of the
+  // same worker one call at a time. Until the next Run.
+  void WriteVector(int first_row, int rows, int worker, std::span<float> out);
+  void WriteTokens(int first_row, int rows, int worker, std::span<float> out);
   // [labels]: of the text whose first row is batch.scored[index]; until the next Run.
   const float* scores(int index) const;
 
@@ -82,6 +87,13 @@ class Encoder {
   void Norm(const LayerNormWeights& norm, const float* x, const float* sum, int rows, float* out,
             Team& team);
   void Score(const EncoderBatch& batch, Team& team);
+  // out = epilogue(x * linear), of at most kOutputRows rows, by this thread alone. `linear` is in
+  // floats.
+  void Multiply(const Linear& linear, const float* x, int rows, kernels::Epilogue epilogue,
+                int worker, float* out);
+  // x = the dense modules of the rows at x; `other` is overwritten.
+  void Project(float* x, float* other, int rows, int worker);
+  void WriteLexical(const float* x, int rows, int worker, std::span<float> out);
 
   const std::shared_ptr<const EncoderWeights> weights_;
   const kernels::KernelTable kernels_;
@@ -92,12 +104,15 @@ class Encoder {
 
   // Scratch. R = max_rows.
   kernels::AlignedBuffer memory_;
-  float* x_ = nullptr;              // [R][width] the residual stream
-  float* qkv_ = nullptr;            // [R][3 * width]
-  float* attn_ = nullptr;           // [R][width]
-  float* sum_ = nullptr;            // [R][width] what is added to the residual stream
-  float* wide_ = nullptr;           // [R][feed_forward]
-  float* scores_ = nullptr;         // [max_scored][labels, padded to whole panels]
+  float* x_ = nullptr;       // [R][width] the residual stream
+  float* qkv_ = nullptr;     // [R][3 * width]
+  float* attn_ = nullptr;    // [R][width]
+  float* sum_ = nullptr;     // [R][width] what is added to the residual stream
+  float* wide_ = nullptr;    // [R][feed_forward]
+  float* scores_ = nullptr;  // [max_scored][labels, padded to whole panels]
+  // Of each worker, for what becomes of the rows: 2 * [kOutputRows][output_cols_].
+  std::vector<float*> outputs_;
+  size_t output_cols_ = 0;
   std::byte* quantized_ = nullptr;  // of [R][max(width, feed_forward)]; int8 alone
   std::vector<std::byte*> gemm_scratch_, attention_scratch_;  // of each worker
 };

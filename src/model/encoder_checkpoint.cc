@@ -22,6 +22,55 @@ bool HasClassifier(const TensorStore& tensors) {
          tensors.Find("classifier.out_proj.weight") != nullptr;
 }
 
+// The tensors of a checkpoint, and those of one of its modules with the module's folder before
+// their names.
+class JoinedStore final : public TensorStore {
+ public:
+  JoinedStore(std::unique_ptr<TensorStore> first, std::unique_ptr<TensorStore> second,
+              const std::string& folder)
+      : first_(std::move(first)), second_(std::move(second)) {
+    tensors_.assign(first_->tensors().begin(), first_->tensors().end());
+    for (StoredTensor tensor : second_->tensors()) {
+      tensor.name = folder + tensor.name;
+      tensor.index += first_->tensors().size();
+      tensors_.push_back(std::move(tensor));
+    }
+  }
+
+  std::span<const StoredTensor> tensors() const override { return tensors_; }
+  const StoredTensor* Find(std::string_view name) const override {
+    const auto found =
+        std::find_if(tensors_.begin(), tensors_.end(),
+                     [&](const StoredTensor& tensor) { return tensor.name == name; });
+    return found == tensors_.end() ? nullptr : &*found;
+  }
+  Status Read(const StoredTensor& tensor, uint64_t offset,
+              std::span<std::byte> out) const override {
+    const auto [store, original] = Original(tensor);
+    return store->Read(*original, offset, out);
+  }
+  Result<std::vector<float>> ReadFloats(const StoredTensor& tensor) const override {
+    const auto [store, original] = Original(tensor);
+    return store->ReadFloats(*original);
+  }
+  Status CheckUnchanged() const override {
+    RETURN_IF_ERROR(first_->CheckUnchanged());
+    return second_->CheckUnchanged();
+  }
+  std::string_view shape_code() const override { return first_->shape_code(); }
+
+ private:
+  std::pair<const TensorStore*, const StoredTensor*> Original(const StoredTensor& tensor) const {
+    const size_t before = first_->tensors().size();
+    return tensor.index < before
+               ? std::pair(first_.get(), &first_->tensors()[tensor.index])
+               : std::pair(second_.get(), &second_->tensors()[tensor.index - before]);
+  }
+
+  const std::unique_ptr<TensorStore> first_, second_;
+  std::vector<StoredTensor> tensors_;
+};
+
 }  // namespace
 
 Result<EncoderFiles> ReadEncoderFiles(const files::Folder& folder) {
@@ -39,6 +88,10 @@ Result<EncoderFiles> ReadEncoderFiles(const files::Folder& folder) {
                                                          "config.json",
                                                          *pooling));
     }
+  }
+  ASSIGN_OR_RETURN(const std::vector<std::string> others, OtherModuleFolders(files.modules));
+  for (const std::string& other : others) {
+    ASSIGN_OR_RETURN(files.modules_by_folder[other], ReadOrEmpty(folder, other + "/config.json"));
   }
   ASSIGN_OR_RETURN(files.sentence_bert, ReadOrEmpty(folder, "sentence_bert_config.json"));
   ASSIGN_OR_RETURN(files.sentence_transformers,
@@ -74,11 +127,19 @@ Result<EncoderCheckpoint> EncoderCheckpoint::Open(const std::string& path,
   ASSIGN_OR_RETURN(files.tokenizer, ReadOrEmpty(folder, "tokenizer_config.json"));
   // Checked before the tensors are opened, so that a model of another kind is refused as such even
   // if its tensors are bad too.
-  RETURN_IF_ERROR(ReadEncoderConfig(files).status());
+  ASSIGN_OR_RETURN(const EncoderConfig early, ReadEncoderConfig(files));
   ASSIGN_OR_RETURN(auto tensors, safetensors::Checkpoint::Open(folder));
   ASSIGN_OR_RETURN(checkpoint.digest, tensors->HeaderDigest());
   RemarkUnnamed(tensors->unnamed(), checkpoint.remarks);
   checkpoint.tensors = MakeTensorStore(std::move(tensors));
+  for (const DenseModule& dense : early.dense) {
+    const std::string place = path + "/" + dense.folder;
+    ASSIGN_OR_RETURN(const files::Folder module, files::Folder::Open(place, root));
+    auto weights = safetensors::Checkpoint::Open(module);
+    if (!weights.ok()) return std::move(weights).status().WithContext(dense.folder);
+    checkpoint.tensors = std::make_unique<JoinedStore>(
+        std::move(checkpoint.tensors), MakeTensorStore(*std::move(weights)), dense.folder + "/");
+  }
   files.classifies = HasClassifier(*checkpoint.tensors);
   ASSIGN_OR_RETURN(checkpoint.config, ReadEncoderConfig(files));
   ASSIGN_OR_RETURN(tokenizer::TokenizerSpec spec, ReadFolderTokenizer(folder));

@@ -182,23 +182,99 @@ Result<Pooling> ReadPooling(const std::string& text, int width) {
   return pooling;
 }
 
-Status ReadModules(const std::string& text, VectorModules& modules) {
-  if (text.empty()) return OkStatus();
-  ASSIGN_OR_RETURN(const JsonFile file, JsonFile::Parse(text, "modules.json", true));
+// The folder of a module: one below the checkpoint's, as every published model has it.
+Result<std::string> FolderOf(const JsonFile& file, const json::object& module) {
+  const json::value* path = module.if_contains("path");
+  const json::string* name = path == nullptr ? nullptr : path->if_string();
+  if (name == nullptr || name->empty() || name->size() > 255 || *name == "." || *name == ".." ||
+      View(*name).find_first_of(std::string_view("/\\\0", 3)) != std::string_view::npos) {
+    return file.Refuse("path", "of the module {} must name a folder next to it",
+                       Quote(KindOf(module)));
+  }
+  return std::string(View(*name));
+}
+
+Result<DenseModule> ReadDense(const EncoderFiles& files, const std::string& folder) {
+  DenseModule dense;
+  dense.folder = folder;
+  const auto found = files.modules_by_folder.find(folder);
+  const std::string name = folder + "/config.json";
+  if (found == files.modules_by_folder.end() || found->second.empty())
+    return InvalidArgument("model_hparam", "the module has no " + name);
+  ASSIGN_OR_RETURN(const JsonFile file, JsonFile::Parse(found->second, name));
+  ASSIGN_OR_RETURN(dense.in, file.Int("in_features", 1, kMaxWidth));
+  ASSIGN_OR_RETURN(dense.out, file.Int("out_features", 1, kMaxWidth));
+  if (dense.in % 32 != 0)
+    return file.Refuse("in_features", "is {}, not a multiple of 32 as the kernels need", dense.in);
+  ASSIGN_OR_RETURN(dense.bias, file.BoolOr("bias", true));
+  ASSIGN_OR_RETURN(const bool residual, file.BoolOr("use_residual", false));
+  if (residual) return file.Refuse("use_residual", "true is not supported");
+  ASSIGN_OR_RETURN(const std::string path, file.StringOr("activation_function", "torch.nn.Tanh"));
+  const std::string kind = path.substr(path.rfind('.') + 1);
+  if (kind == "Tanh") dense.activation = Activation::kTanh;
+  if (kind == "GELU") dense.activation = Activation::kGelu;
+  if (kind == "ReLU") dense.activation = Activation::kRelu;
+  if (kind == "SiLU") dense.activation = Activation::kSilu;
+  if (!dense.activation && kind != "Identity")
+    return file.Refuse("activation_function",
+                       "{} is not supported (Identity, Tanh, GELU, ReLU, SiLU)", Quote(path));
+  return dense;
+}
+
+Result<LexicalPooling> ReadLexical(const EncoderFiles& files, const std::string& folder) {
+  LexicalPooling lexical;
+  const auto found = files.modules_by_folder.find(folder);
+  if (found == files.modules_by_folder.end() || found->second.empty()) return lexical;
+  ASSIGN_OR_RETURN(const JsonFile file, JsonFile::Parse(found->second, folder + "/config.json"));
+  ASSIGN_OR_RETURN(const std::string strategy, file.StringOr("pooling_strategy", "max"));
+  lexical.sum = strategy == "sum";
+  if (strategy != "sum" && strategy != "max")
+    return file.Refuse("pooling_strategy", "{} is not supported (max, sum)", Quote(strategy));
+  ASSIGN_OR_RETURN(const std::string activation, file.StringOr("activation_function", "relu"));
+  lexical.log_twice = activation == "log1p_relu";
+  if (activation != "log1p_relu" && activation != "relu")
+    return file.Refuse("activation_function", "{} is not supported (relu, log1p_relu)",
+                       Quote(activation));
+  return lexical;
+}
+
+// Modules after the transformer, in the order in which they run: one that pools, then Dense, then
+// Normalize. Without one that pools, Dense applies to each token.
+Status ReadModules(const EncoderFiles& files, int width, VectorModules& modules) {
+  if (files.modules.empty()) return OkStatus();
+  ASSIGN_OR_RETURN(const JsonFile file, JsonFile::Parse(files.modules, "modules.json", true));
   if (file.items().size() > kMaxModules) {
     return file.Refuse("the list", "has {} modules", file.items().size());
   }
   for (const json::value& item : file.items()) {
     const std::string_view kind = item.is_object() ? KindOf(item.get_object()) : std::string_view();
+    const bool pools = kind == "Pooling" || kind == "SpladePooling";
+    if (pools && (modules.stated || modules.lexical || !modules.dense.empty() || modules.normalize))
+      return file.Refuse("type", "{} must come first, and once, after the transformer",
+                         Quote(kind));
     if (kind == "Normalize") {
       modules.normalize = true;
     } else if (kind == "Pooling") {
       modules.stated = true;
-    } else if (kind != "Transformer") {
-      return file.Refuse("type", "{} is not supported (Transformer, Pooling, Normalize)",
+    } else if (kind == "SpladePooling") {
+      ASSIGN_OR_RETURN(const std::string folder, FolderOf(file, item.get_object()));
+      ASSIGN_OR_RETURN(modules.lexical, ReadLexical(files, folder));
+    } else if (kind == "Dense") {
+      if (modules.lexical || modules.normalize)
+        return file.Refuse("type", "Dense after SpladePooling or Normalize is not supported");
+      ASSIGN_OR_RETURN(const std::string folder, FolderOf(file, item.get_object()));
+      ASSIGN_OR_RETURN(DenseModule dense, ReadDense(files, folder));
+      const int before = modules.dense.empty() ? width : modules.dense.back().out;
+      if (dense.in != before)
+        return file.Refuse("type", "Dense in {} reads {} values, it gets {}", folder, dense.in,
+                           before);
+      modules.dense.push_back(std::move(dense));
+    } else if (kind != "Transformer" && kind != "MLMTransformer") {
+      return file.Refuse("type", "{} is not supported (Transformer, Pooling, Dense, Normalize)",
                          Quote(kind));
     }
   }
+  modules.per_token = !modules.stated && !modules.dense.empty();
   return OkStatus();
 }
 
@@ -249,6 +325,13 @@ Status ReadPrompts(const std::string& text, VectorModules& config) {
       config.prompts.emplace(std::string(name.data(), name.size()), View(prompt.get_string()));
     }
   }
+  // PyLate's names of them.
+  for (const char* name : {"query", "document"}) {
+    ASSIGN_OR_RETURN(const std::string prefix, file.StringOr(name + std::string("_prefix"), ""));
+    if (prefix.size() > kMaxPromptBytes)
+      return file.Refuse(name + std::string("_prefix"), "is longer than {} bytes", kMaxPromptBytes);
+    if (!prefix.empty()) config.prompts.emplace(name, prefix);
+  }
   ASSIGN_OR_RETURN(const std::string chosen, file.StringOr("default_prompt_name", ""));
   if (chosen.empty()) return OkStatus();
   if (config.prompts.count(chosen) == 0) {
@@ -283,6 +366,10 @@ Status CheckEncoderShape(const EncoderConfig& config) {
         "components, in steps of 16",
         config.heads, config.width);
   }
+  if (config.longest() < 1) {
+    return RefuseParameter("max_position_embeddings is {}, and texts begin at {}", config.positions,
+                           config.first_position);
+  }
   if (config.rope_base > 0 && config.positions > kMaxRotatedPositions) {
     return RefuseParameter("max_position_embeddings is {}, the limit with rotation is {}",
                            config.positions, kMaxRotatedPositions);
@@ -300,21 +387,28 @@ Result<std::optional<std::string>> PoolingFolder(const std::string& modules) {
   ASSIGN_OR_RETURN(const JsonFile file, JsonFile::Parse(modules, "modules.json", true));
   for (const json::value& item : file.items()) {
     if (!item.is_object() || KindOf(item.get_object()) != "Pooling") continue;
-    const json::value* path = item.get_object().if_contains("path");
-    const json::string* name = path == nullptr ? nullptr : path->if_string();
-    // One folder below the checkpoint's, as every published model has it.
-    if (name == nullptr || name->empty() || name->size() > 255 || *name == "." || *name == ".." ||
-        View(*name).find_first_of(std::string_view("/\\\0", 3)) != std::string_view::npos) {
-      return file.Refuse("path", "of the pooling module must name a folder next to it");
-    }
-    return std::optional<std::string>(View(*name));
+    ASSIGN_OR_RETURN(std::string folder, FolderOf(file, item.get_object()));
+    return std::optional<std::string>(std::move(folder));
   }
   return std::optional<std::string>();
 }
 
+Result<std::vector<std::string>> OtherModuleFolders(const std::string& modules) {
+  std::vector<std::string> folders;
+  if (modules.empty()) return folders;
+  ASSIGN_OR_RETURN(const JsonFile file, JsonFile::Parse(modules, "modules.json", true));
+  for (const json::value& item : file.items()) {
+    if (!item.is_object() || folders.size() == kMaxModules) continue;
+    const std::string_view kind = KindOf(item.get_object());
+    if (kind != "Dense" && kind != "SpladePooling") continue;
+    ASSIGN_OR_RETURN(folders.emplace_back(), FolderOf(file, item.get_object()));
+  }
+  return folders;
+}
+
 Result<VectorModules> ReadVectorModules(const EncoderFiles& files, int width) {
   VectorModules modules;
-  RETURN_IF_ERROR(ReadModules(files.modules, modules));
+  RETURN_IF_ERROR(ReadModules(files, width, modules));
   ASSIGN_OR_RETURN(modules.pooling, ReadPooling(files.pooling, width));
   RETURN_IF_ERROR(ReadPrompts(files.sentence_transformers, modules));
   return modules;
@@ -331,6 +425,11 @@ Result<EncoderConfig> ReadEncoderConfig(const EncoderFiles& files) {
   ASSIGN_OR_RETURN(VectorModules modules, ReadVectorModules(files, config.width));
   if (!files.pooling.empty()) config.pooling = modules.pooling;
   config.normalize = modules.normalize;
+  if (config.labels.empty()) {
+    config.lexical = modules.lexical;
+    config.dense = std::move(modules.dense);
+    config.per_token = modules.per_token;
+  }
   config.prompts = std::move(modules.prompts);
   config.default_prompt = std::move(modules.default_prompt);
   return config;

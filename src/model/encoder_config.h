@@ -53,6 +53,22 @@ enum class DistanceBias : uint8_t {
 };
 inline constexpr int kDistanceBuckets = 32;
 
+// A Dense module of sentence-transformers: y = activation(x * weight + bias), in float32.
+struct DenseModule {
+  std::string folder;  // below the checkpoint's: "2_Dense"
+  int in = 0, out = 0;
+  bool bias = true;
+  std::optional<Activation> activation;  // none: the identity
+};
+
+// The vector of a text over the vocabulary (SPLADE): the logits of a masked-language head of each
+// row, ReLU, log(1 + x), then the greatest or the sum over the rows. Sources: Formal et al. 2021,
+// "SPLADE v2"; the module SpladePooling of sentence-transformers.
+struct LexicalPooling {
+  bool sum = false;        // else the greatest
+  bool log_twice = false;  // log(1 + log(1 + x))
+};
+
 inline constexpr size_t kMaxLabels = 4096;
 inline constexpr std::string_view kNomicBert = "nomic-bert";  // as its GGUF files are called
 // A table of angles has a row for each position.
@@ -101,12 +117,28 @@ struct EncoderConfig {
   std::map<std::string, std::string> prompts;  // put before a text, by name
   std::optional<std::string> default_prompt;   // name of the one used when none is asked for
 
+  // --- what becomes of the rows, in this order; none of it where there are labels ---
+  std::optional<LexicalPooling> lexical;  // instead of `pooling`
+  std::vector<DenseModule> dense;         // after pooling
+  // There is no pooling: the dense modules are applied to each token's row, and texts are compared
+  // by their tokens' vectors (ColBERT). These have length 1.
+  bool per_token = false;
+
   // Names of the scores of a cross-encoder or classifier, which gives no embeddings; empty for
   // encoders of embeddings.
   std::vector<std::string> labels;
   ScoreActivation activation = ScoreActivation::kNone;  // of the scores, unless raw ones are wanted
 
   int head_dim() const { return width / heads; }
+  // Floats of a text's vector; 0: it has none. And of a token's.
+  int vector_width() const {
+    if (per_token) return 0;
+    return lexical ? vocab_size : dense.empty() ? width : dense.back().out;
+  }
+  const char* pooling_name() const {
+    return lexical ? "splade" : per_token ? "token" : PoolingName(pooling);
+  }
+  int token_width() const { return per_token ? dense.back().out : width; }
   bool has_position_table() const { return rope_base == 0 && distance != DistanceBias::kFalling; }
   bool has_window(int layer) const {
     return window > 0 && !windowed.empty() && windowed[static_cast<size_t>(layer)];
@@ -116,11 +148,12 @@ struct EncoderConfig {
 
 // The texts of the files, as read; empty where a file is not there. Only config.json is required.
 struct EncoderFiles {
-  std::string config;                 // config.json
-  std::string modules;                // modules.json
-  std::string pooling;                // config.json of the module that pools
-  std::string sentence_bert;          // sentence_bert_config.json
-  std::string sentence_transformers;  // config_sentence_transformers.json
+  std::string config;                                    // config.json
+  std::string modules;                                   // modules.json
+  std::string pooling;                                   // config.json of the module that pools
+  std::map<std::string, std::string> modules_by_folder;  // config.json of the modules after it
+  std::string sentence_bert;                             // sentence_bert_config.json
+  std::string sentence_transformers;                     // config_sentence_transformers.json
   std::string tokenizer;    // tokenizer_config.json: the longest text, if no other file has it
   bool classifies = false;  // the weights have a head that scores
 };
@@ -129,6 +162,9 @@ struct EncoderFiles {
 struct VectorModules {
   bool stated = false;  // there is a module that pools
   Pooling pooling = Pooling::kCls;
+  std::optional<LexicalPooling> lexical;
+  std::vector<DenseModule> dense;
+  bool per_token = false;
   bool normalize = false;
   std::map<std::string, std::string> prompts;
   std::optional<std::string> default_prompt;
@@ -141,6 +177,8 @@ Result<VectorModules> ReadVectorModules(const EncoderFiles& files, int width);
 // ("1_Pooling"), or nothing if `modules` names none. Never leaves the checkpoint's folder. Errors:
 // model_hparam.
 Result<std::optional<std::string>> PoolingFolder(const std::string& modules);
+// The same of the modules Dense and SpladePooling, in their order.
+Result<std::vector<std::string>> OtherModuleFolders(const std::string& modules);
 
 // model_hparam where the kernels cannot run a model of this width, feed_forward and heads.
 Status CheckEncoderShape(const EncoderConfig& config);

@@ -256,6 +256,9 @@ TEST(EncoderConfig, WhatOtherFamiliesMayAskForBesidesIsRefusedByName) {
       {kModern, ":8192", ":1048576", "max_position_embeddings"},
       {mpnet, "buckets\":32", "buckets\":64", "relative_attention_num_buckets"},
       {mpnet, ":514", ":2", "max_position_embeddings"},
+      {R"({"model_type":"roberta","hidden_size":64,"intermediate_size":96,"num_hidden_layers":2,
+           "num_attention_heads":4,"vocab_size":100,"max_position_embeddings":514})",
+       ":514", ":2", "max_position_embeddings"},
       {mpnet, ":514", ":1000000", "max_position_embeddings"},
       {distil, "gelu", "relu", "activation"},
       {distil, "\"dim\":64", "\"dim\":40", "hidden_size"},
@@ -358,6 +361,85 @@ TEST(EncoderConfig, ModulesOfADecoderAreReadWithoutItsConfiguration) {
   files.modules =
       R"([{"type":"x.Transformer"},{"type":"x.Pooling","path":"1"},{"type":"x.Dense"}])";
   EXPECT_THAT(ReadVectorModules(files, 64).status().message(), HasSubstr("Dense"));
+}
+
+// Files of a folder whose modules after the transformer are these, in the folders "1", "2", ...
+EncoderFiles WithModules(const std::vector<std::pair<std::string, std::string>>& modules) {
+  EncoderFiles files;
+  files.config = kConfig;
+  files.modules = R"([{"path":"","type":"sentence_transformers.models.Transformer"})";
+  int number = 0;
+  for (const auto& [type, config] : modules) {
+    const std::string folder = std::to_string(++number);
+    files.modules += R"(,{"path":")" + folder + R"(","type":"a.)" + type + R"("})";
+    (type == "Pooling" ? files.pooling : files.modules_by_folder[folder]) = config;
+  }
+  files.modules += "]";
+  return files;
+}
+constexpr char kDense[] = R"({"in_features":64,"out_features":24,"bias":false,
+    "activation_function":"torch.nn.modules.linear.Identity"})";
+
+TEST(EncoderConfig, DenseModulesComeAfterPoolingOrApplyToEachToken) {
+  const auto pooled =
+      ReadEncoderConfig(WithModules({{"Pooling", kPooling}, {"Dense", kDense}, {"Normalize", ""}}));
+  ASSERT_TRUE(pooled.ok()) << pooled.status();
+  EXPECT_EQ(pooled->vector_width(), 24);
+  EXPECT_EQ(pooled->token_width(), 64);
+  EXPECT_FALSE(pooled->dense[0].bias);
+  EXPECT_FALSE(pooled->dense[0].activation.has_value());
+  EXPECT_EQ(pooled->dense[0].folder, "2");
+  const auto tokens = ReadEncoderConfig(WithModules({{"Dense", kDense}}));
+  ASSERT_TRUE(tokens.ok()) << tokens.status();
+  EXPECT_TRUE(tokens->per_token);
+  EXPECT_EQ(tokens->vector_width(), 0);
+  EXPECT_EQ(tokens->token_width(), 24);
+  EXPECT_EQ(*OtherModuleFolders(WithModules({{"Pooling", kPooling}, {"Dense", kDense}}).modules),
+            std::vector<std::string>{"2"});
+}
+
+TEST(EncoderConfig, SpladePoolingGivesAValueForEachWord) {
+  const auto config = ReadEncoderConfig(WithModules(
+      {{"SpladePooling", R"({"pooling_strategy":"sum","activation_function":"log1p_relu"})"}}));
+  ASSERT_TRUE(config.ok()) << config.status();
+  ASSERT_TRUE(config->lexical.has_value());
+  EXPECT_TRUE(config->lexical->sum && config->lexical->log_twice);
+  EXPECT_EQ(config->vector_width(), 100);
+}
+
+TEST(EncoderConfig, ModulesThatCannotRunAreRefusedByName) {
+  const std::pair<std::string, std::string> pooling{"Pooling", kPooling}, dense{"Dense", kDense},
+      splade{"SpladePooling", "{}"}, normalize{"Normalize", ""};
+  const auto odd = [](const char* from, const char* to) {
+    return std::pair<std::string, std::string>{"Dense", Replaced(kDense, from, to)};
+  };
+  const std::pair<EncoderFiles, const char*> cases[] = {
+      {WithModules({dense, pooling}), "Pooling"},
+      {WithModules({pooling, splade}), "SpladePooling"},
+      {WithModules({splade, dense}), "Dense"},
+      {WithModules({pooling, normalize, dense}), "Dense"},
+      {WithModules({pooling, {"LayerNorm", "{}"}}), "LayerNorm"},
+      {WithModules({pooling, {"Dense", ""}}), "2/config.json"},
+      {WithModules({pooling, {"Dense", "{"}}), "2/config.json"},
+      {WithModules({pooling, dense, dense}), "reads 64 values, it gets 24"},
+      {WithModules({pooling, odd("64", "48")}), "in_features"},
+      {WithModules({pooling, odd("64", "-1")}), "in_features"},
+      {WithModules({pooling, odd("24", "0")}), "out_features"},
+      {WithModules({pooling, odd("Identity", "Softsign")}), "activation_function"},
+      {WithModules({pooling, odd("{", R"({"use_residual":true,)")}), "use_residual"},
+      {WithModules({{"SpladePooling", R"({"pooling_strategy":"min"})"}}), "pooling_strategy"},
+      {WithModules({{"SpladePooling", R"({"activation_function":"gelu"})"}}),
+       "activation_function"},
+  };
+  for (const auto& [files, named] : cases) {
+    const auto config = ReadEncoderConfig(files);
+    EXPECT_EQ(config.status().reason(), "model_hparam") << named;
+    EXPECT_THAT(config.status().message(), HasSubstr(named));
+  }
+  for (const char* path : {"", "..", "a/b", "/etc"}) {
+    const std::string modules = std::string(R"([{"type":"x.Dense","path":")") + path + R"("}])";
+    EXPECT_EQ(OtherModuleFolders(modules).status().reason(), "model_hparam") << path;
+  }
 }
 
 TEST(EncoderConfig, PromptsAreKnownByName) {

@@ -10,6 +10,7 @@
 #include "base/check.h"
 #include "kernels/span_attention.h"
 #include "model/encoder_families/family.h"
+#include "model/hyper_parameters.h"
 #include "model/weight_arena.h"
 
 namespace tutti::model {
@@ -116,6 +117,8 @@ class EncoderLoader {
     for (int i = 0; i < c.layers; ++i) RETURN_IF_ERROR(PlanLayer(i));
     if (c.norm_first) RETURN_IF_ERROR(PlanNorm(Inside(names_->final_norm), &weights_->final_norm_));
     if (!c.labels.empty()) RETURN_IF_ERROR(PlanHead());
+    if (c.lexical) RETURN_IF_ERROR(PlanLexical());
+    RETURN_IF_ERROR(PlanDense());
     return arena_.RefuseOthers(fmt::format("a {} model of {} layers", c.architecture, c.layers),
                                [this](std::string_view name) {
                                  if (name.substr(0, prefix_.size()) == prefix_)
@@ -309,6 +312,50 @@ class EncoderLoader {
     RETURN_IF_ERROR(Plan(dense, &head.dense));
     if (c.head.norm) RETURN_IF_ERROR(PlanNorm(Placed(names_->head_norm), &head.norm));
     return Plan(out, &head.out);
+  }
+
+  Status PlanDense() {
+    const EncoderConfig& c = weights_->config_;
+    weights_->dense_.resize(c.dense.size());
+    for (size_t i = 0; i < c.dense.size(); ++i) {
+      LinearPlan plan;
+      plan.names = {c.dense[i].folder + "/linear"};
+      plan.columns = c.dense[i].in;
+      plan.rows = c.dense[i].out;
+      plan.biased = c.dense[i].bias;
+      RETURN_IF_ERROR(Plan(plan, &weights_->dense_[i]));
+    }
+    return OkStatus();
+  }
+
+  Status PlanLexical() {
+    const EncoderConfig& c = weights_->config_;
+    LexicalHead& head = weights_->lexical_;
+    if (names_->mlm_dense.empty()) {
+      return RefuseParameter("modules.json: SpladePooling is not supported for {}", c.architecture);
+    }
+    if (c.head.norm && c.head.activation != Activation::kGelu)
+      return RefuseParameter("classifier_activation must be gelu where SpladePooling is used");
+    LinearPlan dense;
+    dense.names = {Placed(names_->mlm_dense)};
+    dense.columns = dense.rows = c.width;
+    dense.biased = c.head.dense_bias;
+    RETURN_IF_ERROR(Plan(dense, &head.dense));
+    RETURN_IF_ERROR(PlanNorm(Placed(names_->mlm_norm), &head.norm));
+    const std::string own = Placed(names_->mlm_out) + ".weight";
+    const std::string matrix =
+        store_.Find(own) != nullptr ? own : Inside(names_->words) + ".weight";
+    ASSIGN_OR_RETURN(const StoredTensor* out, arena_.Expect(matrix, {c.width, c.vocab_size}));
+    const auto format = options_.dtype == EncoderDType::kF32 ? kernels::WeightFormat::kF32
+                                                             : kernels::WeightFormat::kBf16;
+    ASSIGN_OR_RETURN(const size_t number, arena_.PlanMatrix({out}, FormatFor({out}, format)));
+    links_.emplace_back(&head.out, number);
+    const std::string twice = Placed(names_->mlm_out) + ".bias";  // the same, in some files
+    const std::string bias(names_->mlm_bias);
+    ASSIGN_OR_RETURN(const StoredTensor* values,
+                     arena_.Expect(store_.Find(bias) != nullptr ? bias : twice, {c.vocab_size}));
+    arena_.PlanVector({values}, &head.out.bias, static_cast<size_t>(arena_.matrix(number).rows));
+    return OkStatus();
   }
 
   const TensorStore& store_;

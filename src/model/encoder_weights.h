@@ -85,6 +85,13 @@ struct EncoderHead {
   Linear out;             // [width] -> labels
 };
 
+// The masked-language head, for vectors over the vocabulary.
+struct LexicalHead {
+  Linear dense;  // [width] -> width, then GELU
+  LayerNormWeights norm;
+  Linear out;  // [width] -> vocab_size
+};
+
 class EncoderWeights {
  public:
   struct Options {
@@ -128,6 +135,11 @@ class EncoderWeights {
   // Only where config().labels is not empty.
   const EncoderHead& head() const { return head_; }
 
+  // By config().dense, and only where config().lexical is set. Float32, the vocabulary's matrix in
+  // bfloat16 unless the encoder is float32.
+  const std::vector<Linear>& dense() const { return dense_; }
+  const LexicalHead& lexical() const { return lexical_; }
+
   size_t bytes() const { return arena_.size(); }  // all the memory weights take
 
  private:
@@ -142,6 +154,8 @@ class EncoderWeights {
   LayerNormWeights embedding_norm_, final_norm_;
   std::vector<EncoderLayer> layers_;
   EncoderHead head_;
+  std::vector<Linear> dense_;
+  LexicalHead lexical_;
   kernels::RopeTable rope_, window_rope_;
   const float* buckets_ = nullptr;  // [kDistanceBuckets][heads]
   DistanceTable distance_, window_distance_;

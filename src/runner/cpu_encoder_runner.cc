@@ -115,7 +115,8 @@ Result<std::unique_ptr<CpuEncoderRunner>> CpuEncoderRunner::Create(
   limits.max_tokens = std::max(options.max_tokens, config.max_tokens);
   limits.vocab_size = config.vocab_size;
   limits.types = std::max(config.token_types, 1);
-  limits.width = config.labels.empty() ? config.width : 0;
+  limits.width = config.labels.empty() ? config.vector_width() : 0;
+  limits.token_width = config.labels.empty() ? config.token_width() : 0;
   limits.labels = static_cast<int>(config.labels.size());
   model::Encoder::Options encoder_options;
   encoder_options.workers = options.pool->workers();
@@ -157,7 +158,7 @@ void CpuEncoderRunner::RunTogether(const engine::EncodeBatch& batch) {
     encoder_->Run(packed, team);
     team.ForEachInOrder(static_cast<int>(batch.items.size()), [&](int index) {
       const engine::EncodeItem& item = batch.items[static_cast<size_t>(index)];
-      Finish(item, *encoder_, item.first, score_of_[static_cast<size_t>(index)]);
+      Finish(item, *encoder_, team.worker(), item.first, score_of_[static_cast<size_t>(index)]);
     });
   });
 }
@@ -172,26 +173,25 @@ void CpuEncoderRunner::RunInSlices(const engine::EncodeBatch& batch) {
       int score = 0;
       for (int i = slice.first; i < slice.first + slice.count; ++i) {
         const engine::EncodeItem& item = batch.items[static_cast<size_t>(i)];
-        Finish(item, encoder_worker.encoder(), item.first - begin, score);
+        Finish(item, encoder_worker.encoder(), 0, item.first - begin, score);
         if (item.output == api::EncodeOutput::kScores) ++score;
       }
     });
   });
 }
 
-void CpuEncoderRunner::Finish(const engine::EncodeItem& item, const model::Encoder& encoder,
+void CpuEncoderRunner::Finish(const engine::EncodeItem& item, model::Encoder& encoder, int worker,
                               int first_row, int score) {
-  const auto width = static_cast<size_t>(limits_.width);
-  const float* rows = encoder.hidden() + static_cast<size_t>(first_row) * width;
   switch (item.output) {
     case api::EncodeOutput::kTokens:
-      CHECK(width > 0 && item.out.size() == static_cast<size_t>(item.tokens) * width);
-      std::copy(rows, rows + item.out.size(), item.out.begin());
+      CHECK(limits_.of(item.output) > 0 &&
+            item.out.size() ==
+                static_cast<size_t>(item.tokens) * static_cast<size_t>(limits_.of(item.output)));
+      encoder.WriteTokens(first_row, item.tokens, worker, item.out);
       break;
     case api::EncodeOutput::kPooled:
-      CHECK(width > 0 && item.out.size() == width);
-      model::PoolRows(rows, item.tokens, limits_.width, encoder.weights().config().pooling,
-                      item.out.data());
+      CHECK(limits_.width > 0 && item.out.size() == static_cast<size_t>(limits_.width));
+      encoder.WriteVector(first_row, item.tokens, worker, item.out);
       break;
     case api::EncodeOutput::kScores: {
       CHECK(limits_.labels > 0 && item.out.size() == static_cast<size_t>(limits_.labels));

@@ -57,7 +57,7 @@ class EncoderWorker {
   // The pass over the batch's items [first, first + count); the encoder holds their rows until the
   // next call, counted from the first one's.
   void Run(const engine::EncodeBatch& batch, int first, int count);
-  const model::Encoder& encoder() const { return *encoder_; }
+  model::Encoder& encoder() { return *encoder_; }
 
  private:
   EncoderWorker(std::unique_ptr<model::Encoder> encoder, int max_items);
@@ -93,8 +93,8 @@ class CpuEncoderRunner final : public engine::EncoderRunner {
   void RunTogether(const engine::EncodeBatch& batch);  // all workers on all rows
   void RunInSlices(const engine::EncodeBatch& batch);  // slices_: each by one worker
   // On a compute thread: the item's floats, from `encoder`, in whose pass it begins at `first_row`
-  // and is the `score`th whose scores are wanted.
-  void Finish(const engine::EncodeItem& item, const model::Encoder& encoder, int first_row,
+  // and is the `score`th whose scores are wanted. `worker`: of that encoder.
+  void Finish(const engine::EncodeItem& item, model::Encoder& encoder, int worker, int first_row,
               int score);
 
   const std::shared_ptr<ComputePool> pool_;

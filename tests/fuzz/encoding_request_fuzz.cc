@@ -22,7 +22,7 @@ namespace {
 namespace api = tutti::api;
 namespace protocol = tutti::protocol;
 
-constexpr int kRoutes = 9;  // the kinds of encodings in their order, then /decode
+constexpr int kRoutes = 10;  // the kinds of encodings in their order, then /decode
 
 void CheckRefusal(const tutti::Status& status) {
   CHECK(!status.reason().empty());

@@ -636,9 +636,45 @@ def encodings():
     }
     files = {}
     for number, (name, body) in enumerate(variants.items()):
-        for route in range(9):
+        for route in range(10):
             strict = 128 if (number + route) % 2 else 0
             files[f"{name}_{route}"] = bytes([strict + route, 17 * number % 256]) + json.dumps(body).encode()
+    return files
+
+
+def encoder_configs():
+    """config.json, modules.json and the config.json of its modules, with 0 bytes between; see encoder_config_fuzz.cc."""
+    bert = {"hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 3, "num_attention_heads": 4, "vocab_size": 100,
+            "max_position_embeddings": 128}
+    types = {
+        "bert": bert, "roberta": {**bert, "pad_token_id": 1}, "mpnet": bert,
+        "modernbert": {**bert, "local_attention": 16, "global_attn_every_n_layers": 2, "classifier_pooling": "mean",
+                       "layer_types": ["full_attention", "sliding_attention", "full_attention"],
+                       "rope_parameters": {"full_attention": {"rope_theta": 1e4, "rope_type": "default"}}},
+        "distilbert": {"dim": 64, "hidden_dim": 96, "n_layers": 3, "n_heads": 4, "vocab_size": 100, "max_position_embeddings": 128},
+        "new": {**bert, "rope_theta": 2e4, "rope_scaling": {"type": "ntk", "factor": 8.0}, "pack_qkv": True},
+        "gte": {**bert, "rope_parameters": {"rope_theta": 1.6e5, "rope_type": "default"}}, "jina_embeddings_v3": bert,
+        "nomic_bert": {**bert, "hidden_act": "silu", "rotary_emb_base": 1000},
+    }
+    files = {name: json.dumps({"model_type": name, **config}) for name, config in types.items()}
+    files["jina_v2"] = json.dumps({"model_type": "bert", "position_embedding_type": "alibi", "emb_pooler": "mean", **bert})
+    files["no_window"] = json.dumps({"model_type": "modernbert", **bert, "local_attention": 0})
+    files["no_positions"] = json.dumps({"model_type": "roberta", **bert, "max_position_embeddings": 1})
+    files["many_positions"] = json.dumps({"model_type": "mpnet", **bert, "max_position_embeddings": 1 << 20})
+    files["classifier"] = json.dumps({"model_type": "bert", "architectures": ["BertForSequenceClassification"], "num_labels": 3, **bert})
+
+    def with_modules(kinds, module):
+        listed = [{"type": f"a.{kind}", "path": f"{i}_{kind}" if i else ""} for i, kind in enumerate(kinds)]
+        return "\0".join([json.dumps({"model_type": "bert", **bert}), json.dumps(listed), json.dumps(module)])
+
+    dense = {"in_features": 64, "out_features": 64, "bias": False, "activation_function": "torch.nn.modules.activation.Tanh",
+             "pooling_mode": "mean"}
+    files["dense"] = with_modules(["Transformer", "Pooling", "Dense", "Dense", "Normalize"], dense)
+    files["dense_odd"] = with_modules(["Transformer", "Dense", "Dense"], {**dense, "out_features": 31})
+    files["colbert"] = with_modules(["Transformer", "Dense"], dense)
+    files["splade"] = with_modules(["MLMTransformer", "SpladePooling"], {"pooling_strategy": "sum", "activation_function": "log1p_relu"})
+    files["order"] = with_modules(["Normalize", "Dense", "Pooling", "SpladePooling"], dense)
+    files["path"] = with_modules(["Transformer", "Pooling"], dense).replace("1_Pooling", "../x")
     return files
 
 
@@ -905,6 +941,7 @@ def main():
     write("gbnf", gbnfs())
     write("gguf", ggufs())
     write("gguf_tokenizer", gguf_tokenizers())
+    write("encoder_config", encoder_configs())
     write("packed", packed())
     write("quantized", quantized())
     write("safetensors", safetensors())

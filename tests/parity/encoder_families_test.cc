@@ -4,6 +4,8 @@
 
 #include <boost/json.hpp>
 #include <cctype>
+#include <cmath>
+#include <cstring>
 #include <fstream>
 #include <span>
 #include <sstream>
@@ -61,15 +63,34 @@ const json::value& Goldens() {
   return kGoldens;
 }
 
+std::vector<std::pair<std::string, size_t>> ModuleNames(std::string name);
+
+// `modules_names`: with the names of transformers' modules.
 std::shared_ptr<const model::EncoderWeights> Load(
-    const json::value& golden, model::EncoderDType dtype = model::EncoderDType::kF32) {
+    const json::value& golden, model::EncoderDType dtype = model::EncoderDType::kF32,
+    bool modules_names = false) {
   safetensors::testing::Writer writer;
   for (const auto& tensor : golden.at("tensors").as_object()) {
     std::vector<uint64_t> shape;
     for (const auto& extent : tensor.value().as_array())
       shape.push_back(extent.to_number<uint64_t>());
     const std::string name(tensor.key());
-    writer.Floats(name, shape, ValuesOf(name, shape));
+    const std::vector<float> values = ValuesOf(name, shape);
+    if (!modules_names) {
+      writer.Floats(name, shape, values);
+      continue;
+    }
+    const auto parts = ModuleNames(name);
+    shape[0] /= parts.size();
+    for (size_t i = 0; i < parts.size(); ++i) {
+      const size_t each = values.size() / parts.size();
+      const auto begin = values.begin() + static_cast<std::ptrdiff_t>(i * each);
+      std::string renamed = parts[i].first;
+      const bool nomic = golden.at("family").as_string().starts_with("nomic");
+      if (const size_t at = renamed.find("mlp.fc2."); nomic && at != std::string::npos)
+        renamed.replace(at, 8, "mlp.down_proj.");
+      writer.Floats(renamed, shape, {begin, begin + static_cast<std::ptrdiff_t>(each)});
+    }
   }
   const auto bytes = writer.Build();
   auto file = safetensors::File::FromSource(files::MemorySource(bytes, "st_offsets"));
@@ -77,6 +98,16 @@ std::shared_ptr<const model::EncoderWeights> Load(
   const auto store = model::MakeTensorStore(safetensors::Checkpoint::Of(*file));
   model::EncoderFiles files;
   files.config = json::serialize(golden.at("config"));
+  if (const json::value* modules = golden.as_object().if_contains("modules")) {
+    json::array list = {{{"path", ""}, {"type", "sentence_transformers.models.Transformer"}}};
+    for (const auto& module : modules->as_array()) {
+      const std::string path(module.at("path").as_string());
+      list.push_back({{"path", path}, {"type", module.at("type")}});
+      (path == "1_Pooling" ? files.pooling : files.modules_by_folder[path]) =
+          json::serialize(module.at("config"));
+    }
+    files.modules = json::serialize(list);
+  }
   auto config = model::ReadEncoderConfig(files);
   EXPECT_TRUE(config.ok()) << config.status();
   model::EncoderWeights::Options options;
@@ -113,6 +144,26 @@ TEST(EncoderFamilies, RowsAndScoresAreThoseOfTransformers) {
         for (const auto& value : hidden[r].as_array())
           ASSERT_NEAR(*found++, value.to_number<double>(), 1e-5) << family << ", " << ids.size();
       }
+      if (const json::value* expected = run.as_object().if_contains("vector")) {
+        const model::EncoderConfig& config = weights->config();
+        const auto count = static_cast<int>(ids.size());
+        std::vector<float> vector(expected->as_array().size());
+        if (config.per_token) {
+          ASSERT_EQ(vector.size(), ids.size() * static_cast<size_t>(config.token_width()));
+          encoder->WriteTokens(0, count, 0, vector);
+        } else {
+          ASSERT_EQ(vector.size(), static_cast<size_t>(config.vector_width())) << family;
+          encoder->WriteVector(0, count, 1, vector);
+          if (config.normalize) {
+            double squares = 0;
+            for (const float value : vector) squares += double{value} * value;
+            for (float& value : vector) value /= static_cast<float>(std::sqrt(squares));
+          }
+        }
+        for (size_t i = 0; i < vector.size(); ++i)
+          ASSERT_NEAR(vector[i], expected->at(i).to_number<double>(), 1e-5) << family << " " << i;
+        continue;
+      }
       const auto& logits = run.at("logits").as_array();
       EXPECT_EQ(logits.size(), weights->config().labels.size()) << family;
       for (size_t i = 0; i < logits.size(); ++i)
@@ -120,7 +171,42 @@ TEST(EncoderFamilies, RowsAndScoresAreThoseOfTransformers) {
     }
     ++families;
   }
-  EXPECT_EQ(families, 25);
+  EXPECT_EQ(families, 31);
+}
+
+// The same tensors as the modules of transformers 5 are called: some folders are saved so.
+std::vector<std::pair<std::string, size_t>> ModuleNames(std::string name) {
+  const std::pair<const char*, const char*> renamed[] = {{"encoder.layers.", "layers."},
+                                                         {"encoder.layer.", "layers."},
+                                                         {"emb_ln.", "embeddings.LayerNorm."},
+                                                         {"attn.out_proj.", "self_attn.o_proj."},
+                                                         {"mixer.out_proj.", "self_attn.o_proj."},
+                                                         {"attention.o_proj.", "self_attn.o_proj."},
+                                                         {"attn_ln.", "post_attention_layernorm."},
+                                                         {"mlp_ln.", "post_mlp_layernorm."},
+                                                         {"norm1.", "post_attention_layernorm."},
+                                                         {"norm2.", "post_mlp_layernorm."},
+                                                         {"mlp.fc11.", "mlp.up_proj."},
+                                                         {"mlp.fc12.", "mlp.gate_proj."}};
+  for (const auto& [from, to] : renamed) {
+    if (const size_t at = name.find(from); at != std::string::npos)
+      name.replace(at, std::strlen(from), to);
+  }
+  // Down projections, and joined matrices: the names of their parts.
+  const std::pair<const char*, std::vector<const char*>> parts[] = {
+      {"attn.Wqkv.", {"self_attn.q_proj.", "self_attn.k_proj.", "self_attn.v_proj."}},
+      {"mixer.Wqkv.", {"self_attn.q_proj.", "self_attn.k_proj.", "self_attn.v_proj."}},
+      {"attention.qkv_proj.", {"self_attn.q_proj.", "self_attn.k_proj.", "self_attn.v_proj."}},
+      {"mlp.up_gate_proj.", {"mlp.up_proj.", "mlp.gate_proj."}}};
+  for (const auto& [whole, names] : parts) {
+    const size_t at = name.find(whole);
+    if (at == std::string::npos) continue;
+    std::vector<std::pair<std::string, size_t>> made;
+    for (const char* part : names)
+      made.emplace_back(std::string(name).replace(at, std::strlen(whole), part), names.size());
+    return made;
+  }
+  return {{name, 1}};
 }
 
 struct GgufForm {
@@ -317,6 +403,23 @@ TEST(EncoderFamilies, TextsHaveTheSameBitsAloneAndStayNearInEveryType) {
       }
     }
   }
+}
+
+TEST(EncoderFamilies, FoldersWithTheNamesOfTransformersModulesGiveTheSameBits) {
+  runner::ComputePool pool({.workers = 2});
+  int compared = 0;
+  for (const auto& golden : Goldens().as_array()) {
+    const std::string family(golden.at("family").as_string());
+    if (family != "nomic" && family != "gte" && family != "jina v3") continue;
+    const auto published = MakeEncoder(Load(golden), 2, 320);
+    const auto modules = MakeEncoder(Load(golden, model::EncoderDType::kF32, true), 2, 320);
+    std::vector<TokenId> ids;
+    for (const auto& id : golden.at("runs").at(2).at("ids").as_array())
+      ids.push_back(id.to_number<TokenId>());
+    EXPECT_EQ(RowsOf(*modules, pool, {ids}), RowsOf(*published, pool, {ids})) << family;
+    ++compared;
+  }
+  EXPECT_EQ(compared, 3);
 }
 
 TEST(EncoderFamilies, AGgufGivesTheBitsOfItsFolder) {

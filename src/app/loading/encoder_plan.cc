@@ -81,13 +81,17 @@ class EncoderPlan final : public ModelPlan {
   }
 
  private:
+  static std::string Vectors(const model::EncoderConfig& config) {
+    if (config.per_token) return fmt::format("{} floats for each token", config.token_width());
+    return fmt::format("{} floats by {} pooling", config.vector_width(), config.pooling_name());
+  }
+
   std::string Summary(const std::string& dtype) const {
     const model::EncoderConfig& config = checkpoint_.config;
     const int threads = ThreadsFromSettings(*context_.settings);
     const std::string gives =
         config.labels.empty()
-            ? fmt::format("{} floats by {} pooling", config.width,
-                          model::PoolingName(config.pooling))
+            ? Vectors(config)
             : fmt::format("{} label{}", config.labels.size(), config.labels.size() == 1 ? "" : "s");
     return fmt::format("{} {} on {}, {} thread{}, {}, {} tokens a text", config.architecture, dtype,
                        kernels::IsaName(table_->isa), threads, threads == 1 ? "" : "s", gives,
@@ -105,9 +109,11 @@ class EncoderPlan final : public ModelPlan {
     info.digest = checkpoint_.digest;
     info.generates = false;
     api::EncoderInfo& encoder = info.encoder.emplace();
-    encoder.width = config.labels.empty() ? config.width : 0;
+    encoder.width = config.labels.empty() ? config.vector_width() : 0;
+    encoder.token_width = config.labels.empty() ? config.token_width() : 0;
+    encoder.sparse = config.lexical.has_value();
     encoder.cuts = context_.settings->Text("encode.dimensions") == "any";
-    encoder.pooling = model::PoolingName(config.pooling);
+    encoder.pooling = config.pooling_name();
     encoder.pairs = checkpoint_.tokenizer->reads_pairs();
     encoder.labels = config.labels;
     for (const auto& [name, text] : config.prompts) encoder.prompts.push_back(name);
@@ -149,6 +155,7 @@ class EncoderPlan final : public ModelPlan {
     encoder->prompts = config.prompts;
     encoder->default_prompt = config.default_prompt;
     encoder->normalize = config.normalize;
+    encoder->normalize_tokens = config.per_token;
     encoder->max_tokens = config.max_tokens;
     encoder->scale = ScaleOf(config.activation);
     encoder->metrics = instance->metrics;

@@ -56,9 +56,7 @@ class FakeEncoderRunner final : public EncoderRunner {
   void CheckBatch(const EncodeBatch& batch);
   static void Fill(std::span<const TokenId> tokens, std::span<const uint8_t> types,
                    api::EncodeOutput output, std::span<float> out);
-  int Width(api::EncodeOutput output) const {
-    return output == api::EncodeOutput::kScores ? limits_.labels : limits_.width;
-  }
+  int Width(api::EncodeOutput output) const { return limits_.of(output); }
 
   const EncoderLimits limits_;
   ManualClock* const clock_;

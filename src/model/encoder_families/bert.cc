@@ -7,7 +7,9 @@
 namespace tutti::model {
 namespace {
 
-constexpr EncoderNames NamesWithHead(std::string_view dense, std::string_view out) {
+constexpr EncoderNames NamesWithHeads(std::string_view dense, std::string_view out,
+                                      std::string_view mlm, std::string_view mlm_norm,
+                                      std::string_view mlm_out, std::string_view mlm_bias) {
   EncoderNames names = NamesOfBert();
   names.positions = "embeddings.position_embeddings";
   names.up = "intermediate.dense";
@@ -15,11 +17,18 @@ constexpr EncoderNames NamesWithHead(std::string_view dense, std::string_view ou
   names.ffn_norm = "output.LayerNorm";
   names.head_dense = dense;
   names.head_out = out;
+  names.mlm_dense = mlm;
+  names.mlm_norm = mlm_norm;
+  names.mlm_out = mlm_out;
+  names.mlm_bias = mlm_bias;
   return names;
 }
-constexpr std::array<EncoderNames, 1> kBertNames = {NamesWithHead("pooler.dense", "classifier")};
+constexpr std::array<EncoderNames, 1> kBertNames = {NamesWithHeads(
+    "pooler.dense", "classifier", "cls.predictions.transform.dense",
+    "cls.predictions.transform.LayerNorm", "cls.predictions.decoder", "cls.predictions.bias")};
 constexpr std::array<EncoderNames, 1> kRobertaNames = {
-    NamesWithHead("classifier.dense", "classifier.out_proj")};
+    NamesWithHeads("classifier.dense", "classifier.out_proj", "lm_head.dense", "lm_head.layer_norm",
+                   "lm_head.decoder", "lm_head.bias")};
 constexpr std::string_view kBertPrefix[] = {"bert."};
 constexpr std::string_view kRobertaPrefix[] = {"roberta."};
 

@@ -21,7 +21,11 @@ constexpr std::array<EncoderNames, 1> kDistilBertNames = {
                  .down = "ffn.lin2",
                  .ffn_norm = "output_layer_norm",
                  .head_dense = "pre_classifier",
-                 .head_out = "classifier"}};
+                 .head_out = "classifier",
+                 .mlm_dense = "vocab_transform",
+                 .mlm_norm = "vocab_layer_norm",
+                 .mlm_out = "vocab_projector",
+                 .mlm_bias = "vocab_projector.bias"}};
 constexpr std::string_view kDistilBertPrefixes[] = {"distilbert."};
 
 Status DescribeDistilBert(const JsonFile& file, EncoderConfig& config) {

@@ -38,6 +38,9 @@ struct EncoderNames {
   std::string_view final_norm = {};
   std::string_view distance_bias = {};  // [buckets][heads]
   std::string_view head_dense = {}, head_norm = {}, head_out = {};
+  // The masked-language head: a matrix with GELU, a norm, the vocabulary's matrix (that of
+  // `words` if the file has none) and its bias, whose name is whole.
+  std::string_view mlm_dense = {}, mlm_norm = {}, mlm_out = {}, mlm_bias = {};
 };
 
 // The names of BERT, and those of the modules of transformers 5, without the feed-forward block and

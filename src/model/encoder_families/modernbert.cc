@@ -22,7 +22,11 @@ constexpr std::array<EncoderNames, 1> kModernBertNames = {
                  .final_norm = "final_norm",
                  .head_dense = "head.dense",
                  .head_norm = "head.norm",
-                 .head_out = "classifier"}};
+                 .head_out = "classifier",
+                 .mlm_dense = "head.dense",
+                 .mlm_norm = "head.norm",
+                 .mlm_out = "decoder",
+                 .mlm_bias = "decoder.bias"}};
 constexpr std::string_view kModernBertPrefixes[] = {"model."};
 constexpr double kGlobalBase = 160000, kLocalBase = 10000;
 

@@ -22,7 +22,11 @@ constexpr std::array<EncoderNames, 1> kMpnetNames = {
                  .ffn_norm = "output.LayerNorm",
                  .distance_bias = "encoder.relative_attention_bias",
                  .head_dense = "classifier.dense",
-                 .head_out = "classifier.out_proj"}};
+                 .head_out = "classifier.out_proj",
+                 .mlm_dense = "lm_head.dense",
+                 .mlm_norm = "lm_head.layer_norm",
+                 .mlm_out = "lm_head.decoder",
+                 .mlm_bias = "lm_head.bias"}};
 constexpr std::string_view kMpnetPrefixes[] = {"mpnet."};
 
 Status DescribeMpnet(const JsonFile& file, EncoderConfig& config) {

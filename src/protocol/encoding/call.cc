@@ -1,5 +1,6 @@
 #include "protocol/encoding/call.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "api/models.h"
@@ -57,7 +58,16 @@ Result<const api::ModelInfo*> ChooseModel(const EncodingCall& call,
                                           std::span<const api::ModelInfo> models) {
   const auto refuse = [](std::string message) { return BadValue("model", std::move(message)); };
   const bool named = !call.request.model.empty();
+  const auto is_sparse = [](const api::ModelInfo& each) {
+    return each.encoder.has_value() && each.encoder->sparse;
+  };
   const api::ModelInfo* model = api::EncoderFor(models, call.request);
+  if (call.kind == EncodingKind::kTeiSparse) {
+    const auto found = std::find_if(models.begin(), models.end(), is_sparse);
+    if (!named && found != models.end()) model = &*found;
+    if (model != nullptr && !is_sparse(*model))
+      return refuse("model " + model->id + " gives no sparse vectors; use /embed");
+  }
   // A score of several labels is no measure of how well two texts fit.
   if (model != nullptr && (!call.ranks() || api::Ranks(*model))) return model;
   if (named && model != nullptr)

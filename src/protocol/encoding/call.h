@@ -39,6 +39,7 @@ enum class EncodingKind {
   kTeiPredict,     // POST /predict
   kTeiRerank,      // POST /rerank, with texts
   kTeiSimilarity,  // POST /similarity
+  kTeiSparse,      // POST /embed_sparse
 };
 
 struct EncodingCall {

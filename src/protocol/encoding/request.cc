@@ -108,6 +108,7 @@ Scope ScopeOf(EncodingKind kind) {
     case EncodingKind::kTeiEmbed:
       return kTeiEmbed;
     case EncodingKind::kTeiEmbedAll:
+    case EncodingKind::kTeiSparse:  // the same fields
       return kTeiEmbedAll;
     case EncodingKind::kTeiPredict:
       return kTeiPredict;
@@ -136,7 +137,7 @@ Status ReadEmbed(const CheckedObject& object, EncodingCall* call) {
     call->request.normalize = object.Bool("normalize").value_or(true);
     if (const std::optional<int64_t> width = object.Int("dimensions"); width.has_value())
       call->request.dimensions = static_cast<int>(*width);
-  } else {
+  } else if (call->kind == EncodingKind::kTeiEmbedAll) {
     call->request.output = api::EncodeOutput::kTokens;
   }
   return ReadInputs(*object.Find("inputs"), /*mixed=*/true, call);

@@ -127,6 +127,23 @@ void WriteTeiVectors(const EncodingCall& call, const api::EncodeResult& result, 
   json.EndArray();
 }
 
+// The values other than 0 of each input, by index.
+void WriteTeiSparse(const api::EncodeResult& result, std::string* out) {
+  JsonWriter json(out);
+  json.BeginArray();
+  const Rows rows(result);
+  for (size_t i = 0; i < rows.size(); ++i) {
+    json.BeginArray();
+    for (size_t at = 0; at < rows[i].size(); ++at) {
+      if (rows[i][at] == 0) continue;
+      json.BeginObject().Member("index", static_cast<int64_t>(at));
+      json.Key("value").Float(rows[i][at]).EndObject();
+    }
+    json.EndArray();
+  }
+  json.EndArray();
+}
+
 void WriteTeiPredict(const EncodingCall& call, const EncodingHead& head,
                      const api::EncodeResult& result, std::string* out) {
   JsonWriter json(out);
@@ -169,7 +186,13 @@ float Cosine(std::span<const float> a, std::span<const float> b) {
 size_t EstimateEncodingBody(const EncodingCall& call, const api::EncodeResult& result) {
   constexpr size_t kNumber = 14, kRow = 80;  // bytes of a float between -1 and 1; what is around
   size_t bytes = 256 + result.tokens.size() * kRow;
-  bytes += result.values.size() * (call.base64 ? 6 : kNumber);
+  constexpr size_t kSparseValue = 40;  // bytes of an index with its value
+  if (call.kind == EncodingKind::kTeiSparse) {
+    const auto zeros = std::count(result.values.begin(), result.values.end(), 0.0f);
+    bytes += (result.values.size() - static_cast<size_t>(zeros)) * kSparseValue;
+  } else {
+    bytes += result.values.size() * (call.base64 ? 6 : kNumber);
+  }
   for (const std::string& text : call.texts) bytes += text.size() + 16;
   return bytes;
 }
@@ -191,6 +214,9 @@ std::string EncodingBody(const EncodingCall& call, const EncodingHead& head,
     case EncodingKind::kTeiEmbed:
     case EncodingKind::kTeiEmbedAll:
       WriteTeiVectors(call, result, &body);
+      break;
+    case EncodingKind::kTeiSparse:
+      WriteTeiSparse(result, &body);
       break;
     case EncodingKind::kTeiPredict:
       WriteTeiPredict(call, head, result, &body);

@@ -99,6 +99,12 @@ TEST(EncodingResponse, VectorsOfTextsAndOfTheirTokens) {
             "[[[1.0,2.0],[3.0,4.0]],[[5.0,6.0]]]");
 }
 
+TEST(EncodingResponse, SparseVectorsListTheirValuesByIndex) {
+  EXPECT_EQ(EncodingBody(Call(EncodingKind::kTeiSparse), kEncodingHead,
+                         Vectors(3, {0, 0.5f, 2, 0, 0, 0}, {4, 2})),
+            R"([[{"index":1,"value":0.5},{"index":2,"value":2.0}],[]])");
+}
+
 TEST(EncodingResponse, PredictionsAreLabelledBestFirst) {
   EncodingCall call = Call(EncodingKind::kTeiPredict);
   call.listed = false;

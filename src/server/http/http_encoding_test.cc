@@ -168,6 +168,20 @@ TEST_F(EncodingTest, TheRoutesOfTextEmbeddingsInference) {
   EXPECT_EQ(Floats(all.at(0).at(0)), FakeRow("one", 5));
   EXPECT_EQ(Floats(all.at(1).at(2)), FakeRow("a#2", 5));
 
+  EXPECT_THAT(Ask(Post("/embed_sparse", R"({"inputs":"one","model":"fake-embed"})")).body,
+              ::testing::HasSubstr("gives no sparse vectors"));
+  api::EncoderInfo splade;
+  splade.width = 5;
+  splade.sparse = true;
+  inference_.Add(MakeFakeEncoder("fake-splade", splade));
+  const json::value sparse =
+      Good("/embed_sparse", R"({"inputs":["one","a"],"model":"fake-splade"})");
+  ASSERT_EQ(sparse.as_array().size(), 2u);
+  for (const json::value& each : sparse.at(0).as_array()) {
+    EXPECT_EQ(each.at("value").to_number<float>(),
+              FakeRow("one", 5)[each.at("index").to_number<size_t>()]);
+  }
+
   const json::value single =
       Good("/predict", R"({"inputs":"one","model":"fake-classes","raw_scores":true})");
   ASSERT_EQ(single.as_array().size(), 3u);

@@ -152,6 +152,7 @@ constexpr auto kRoutes = std::to_array<Route>({
     {"/score", "POST", RouteId::kScore, to::kEncoding, kEmbed, OpKind::kScore},
     TeiRoute("/embed", RouteId::kTeiEmbed, to::kEncoding, kEmbed, OpKind::kEmbed),
     TeiRoute("/embed_all", RouteId::kTeiEmbedAll, to::kEncoding, kEmbed, OpKind::kEmbed),
+    TeiRoute("/embed_sparse", RouteId::kTeiSparse, to::kEncoding, kEmbed, OpKind::kEmbed),
     TeiRoute("/predict", RouteId::kTeiPredict, to::kEncoding, kEmbed, OpKind::kScore),
     TeiRoute("/similarity", RouteId::kTeiSimilarity, to::kEncoding, kEmbed, OpKind::kEmbed),
     TeiRoute("/", RouteId::kTeiRoot, to::kEncoding, kWork, OpKind::kEmbed),

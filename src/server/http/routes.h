@@ -67,6 +67,7 @@ enum class RouteId {
   kScore,
   kTeiEmbed,
   kTeiEmbedAll,
+  kTeiSparse,
   kTeiPredict,
   kTeiSimilarity,
   kTeiRoot,  // POST /: the operation of the model

@@ -47,6 +47,8 @@ Result<protocol::EncodingCall> ParseAs(RouteId route, const protocol::Json& body
       return protocol::ParseTei(protocol::EncodingKind::kTeiEmbed, body, options);
     case RouteId::kTeiEmbedAll:
       return protocol::ParseTei(protocol::EncodingKind::kTeiEmbedAll, body, options);
+    case RouteId::kTeiSparse:
+      return protocol::ParseTei(protocol::EncodingKind::kTeiSparse, body, options);
     case RouteId::kTeiPredict:
       return protocol::ParseTei(protocol::EncodingKind::kTeiPredict, body, options);
     case RouteId::kTeiSimilarity:
@@ -184,7 +186,9 @@ class EncodingHandler final : public Handler {
       head_.labels = model->encoder->labels;
       width_ = call->request.output == api::EncodeOutput::kScores
                    ? model->encoder->labels.size()
-                   : static_cast<size_t>(model->encoder->width);
+                   : static_cast<size_t>(call->request.output == api::EncodeOutput::kTokens
+                                             ? model->encoder->row_width()
+                                             : model->encoder->width);
     }
     rows_per_input_ = call->request.output == api::EncodeOutput::kTokens
                           ? static_cast<size_t>(model->max_model_len)

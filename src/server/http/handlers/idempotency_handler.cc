@@ -35,6 +35,7 @@ bool MayRepeat(RouteId route) {
     case RouteId::kScore:
     case RouteId::kTeiEmbed:
     case RouteId::kTeiEmbedAll:
+    case RouteId::kTeiSparse:
     case RouteId::kTeiPredict:
     case RouteId::kTeiSimilarity:
     case RouteId::kTeiRoot:
