@@ -24,7 +24,6 @@ class IntegerRows final : public Rows {
         zeros_(std::move(zeros)),
         scales_(std::move(scales)),
         columns_(static_cast<size_t>(matrix.columns)),
-        rows_(static_cast<size_t>(matrix.rows)),
         groups_(static_cast<size_t>(matrix.columns / matrix.group)),
         bits_(packed ? matrix.bits : 0) {}
 
@@ -66,7 +65,7 @@ class IntegerRows final : public Rows {
 
   const std::vector<uint8_t> codes_, zeros_;
   const std::vector<float> scales_;
-  const size_t columns_, rows_, groups_;
+  const size_t columns_, groups_;
   const int bits_;  // 0: one byte each, not offset
 };
 
