@@ -16,9 +16,9 @@
 namespace tutti::kernels {
 namespace {
 
-using testing::AllKernels;
 using testing::Call;
 using testing::FileTensor;
+using testing::KernelsWith;
 using testing::PackOrDie;
 using testing::Product;
 using testing::RandomFloats;
@@ -27,14 +27,6 @@ using testing::SameBits;
 constexpr tensor::DType kTypes[] = {tensor::DType::kQ4_0, tensor::DType::kQ4_1,
                                     tensor::DType::kQ5_0, tensor::DType::kQ5_1,
                                     tensor::DType::kQ6_K, tensor::DType::kQ8_0};
-
-std::vector<const GemmKernels*> TablesWithTiles() {
-  std::vector<const GemmKernels*> out;
-  for (const GemmKernels* kernels : AllKernels()) {
-    if (kernels->bf16_tiles) out.push_back(kernels);
-  }
-  return out;
-}
 
 struct Matrix {
   FileTensor file;
@@ -66,7 +58,7 @@ TEST(GemmBf16Blocks, EveryTableGivesTheOraclesBits) {
     const Matrix matrix(dtype, n, k, 100 + static_cast<uint64_t>(round));
     const std::vector<float> x = RandomFloats(static_cast<size_t>(m * k), 200, 3.0f);
     const std::vector<float> want = Product(ScalarBf16TilesGemmKernels(), matrix.packed.view, x);
-    for (const GemmKernels* kernels : TablesWithTiles()) {
+    for (const GemmKernels* kernels : KernelsWith(&GemmKernels::bf16_tiles)) {
       for (const GemmPath path : {GemmPath::kAuto, GemmPath::kDirect, GemmPath::kUnpacked}) {
         EXPECT_TRUE(SameBits(Product(*kernels, matrix.packed.view, x, path), want))
             << kernels->name << " " << WeightFormatName(matrix.packed.view.format) << " n=" << n
@@ -84,7 +76,7 @@ TEST(GemmBf16Blocks, SumsOfManyChunksAreContinued) {
     for (const int32_t m : {1, 18}) {
       const std::vector<float> x = RandomFloats(static_cast<size_t>(m * k), 4);
       const std::vector<float> want = Product(ScalarBf16TilesGemmKernels(), matrix.packed.view, x);
-      for (const GemmKernels* kernels : TablesWithTiles()) {
+      for (const GemmKernels* kernels : KernelsWith(&GemmKernels::bf16_tiles)) {
         for (const GemmPath path : {GemmPath::kDirect, GemmPath::kUnpacked})
           EXPECT_TRUE(SameBits(Product(*kernels, matrix.packed.view, x, path), want))
               << kernels->name;
@@ -136,7 +128,7 @@ TEST(GemmBf16Blocks, ARowsBitsDependOnNothingElse) {
   const int32_t n = 96, k = 512;
   for (const tensor::DType dtype : kTypes) {
     const Matrix matrix(dtype, n, k, 7);
-    for (const GemmKernels* kernels : TablesWithTiles()) {
+    for (const GemmKernels* kernels : KernelsWith(&GemmKernels::bf16_tiles)) {
       const std::vector<float> x = RandomFloats(static_cast<size_t>(66 * k), 8);
       const std::vector<float> all = Product(*kernels, matrix.packed.view, x);
       for (const int32_t m : {1, 2, 5, 8, 16, 17, 31, 32, 33, 34, 49, 65}) {
@@ -168,7 +160,7 @@ TEST(GemmBf16Blocks, WeightsBeyondTheRangeStayFinite) {
   matrix.packed.view.in_bf16 = true;
   std::vector<float> x(static_cast<size_t>(k), 0.0f);
   x[3] = 1.0f;
-  for (const GemmKernels* kernels : TablesWithTiles()) {
+  for (const GemmKernels* kernels : KernelsWith(&GemmKernels::bf16_tiles)) {
     const std::vector<float> got = Product(*kernels, matrix.packed.view, x);
     EXPECT_NEAR(got[0], 200, 1) << kernels->name << ": with the greatest scale of this format";
     EXPECT_NEAR(got[1], 100.0f * 0x1p-24f, 3e-7) << kernels->name;

@@ -16,21 +16,13 @@
 namespace tutti::kernels {
 namespace {
 
-using testing::AllKernels;
 using testing::Call;
 using testing::FileTensor;
+using testing::KernelsWith;
 using testing::PackOrDie;
 using testing::Product;
 using testing::RandomFloats;
 using testing::SameBits;
-
-std::vector<const GemmKernels*> TablesWithPairs() {
-  std::vector<const GemmKernels*> out;
-  for (const GemmKernels* kernels : AllKernels()) {
-    if (kernels->bf16_pairs) out.push_back(kernels);
-  }
-  return out;
-}
 
 struct Matrix {
   FileTensor file;
@@ -60,7 +52,7 @@ TEST(GemmBf16Pairs, EveryTableGivesTheOraclesBits) {
     const auto m = static_cast<int32_t>(random.Between(1, 70));
     const Matrix matrix(n, k, 100 + static_cast<uint64_t>(round));
     const std::vector<float> x = RandomFloats(static_cast<size_t>(m * k), 200, 3.0f);
-    for (const GemmKernels* kernels : TablesWithPairs()) {
+    for (const GemmKernels* kernels : KernelsWith(&GemmKernels::bf16_pairs)) {
       const std::vector<float> want = Product(OracleOf(*kernels), matrix.packed.view, x);
       for (const GemmPath path : {GemmPath::kAuto, GemmPath::kDirect, GemmPath::kUnpacked}) {
         EXPECT_TRUE(SameBits(Product(*kernels, matrix.packed.view, x, path), want))
@@ -99,7 +91,7 @@ TEST(GemmBf16Pairs, OraclesEqualTheDefinitionWithinFloatRounding) {
 TEST(GemmBf16Pairs, ARowsBitsDependOnNothingElse) {
   const int32_t n = 96, k = 576;
   const Matrix matrix(n, k, 7);
-  for (const GemmKernels* kernels : TablesWithPairs()) {
+  for (const GemmKernels* kernels : KernelsWith(&GemmKernels::bf16_pairs)) {
     const std::vector<float> x = RandomFloats(static_cast<size_t>(66 * k), 8);
     const std::vector<float> all = Product(*kernels, matrix.packed.view, x);
     for (const int32_t m : {1, 2, 3, 5, 7, 8, 9, 16, 17, 31, 32, 33, 34, 49, 65}) {
@@ -122,7 +114,7 @@ TEST(GemmBf16Pairs, RowsAreRoundedToNearestEvenBehindNormsAndGates) {
   const std::vector<float> x = RandomFloats(static_cast<size_t>(m * k), 9, 4.0f);
   const std::vector<float> norm = RandomFloats(static_cast<size_t>(k), 10);
   const Matrix gate_up(128, k, 11);  // of 64 gates and 64 ups
-  for (const GemmKernels* kernels : TablesWithPairs()) {
+  for (const GemmKernels* kernels : KernelsWith(&GemmKernels::bf16_pairs)) {
     testing::QuantizedBuffer rows(m, k, ScalePer::kNone);
     QuantizeArgs args;
     args.x = x.data();
@@ -168,7 +160,7 @@ TEST(GemmBf16Pairs, RoundingKeepsInfinitiesAndNaNs) {
   };
   for (size_t i = 0; i < cases.size(); ++i) x[i] = cases[i].first;
   x[20] = std::numeric_limits<float>::quiet_NaN();
-  for (const GemmKernels* kernels : TablesWithPairs()) {
+  for (const GemmKernels* kernels : KernelsWith(&GemmKernels::bf16_pairs)) {
     testing::QuantizedBuffer out(1, 32, ScalePer::kNone);
     testing::QuantizeAll(*kernels, x.data(), out);
     std::vector<uint16_t> got(32);
@@ -197,7 +189,7 @@ TEST(GemmBf16Pairs, SubnormalsAreZeroAndBadNumbersReachTheOutput) {
     // An infinity times a weight that counts as zero is no number.
     EXPECT_TRUE(i < 8 ? std::isnan(want[64 + i]) : std::isinf(want[64 + i])) << i;
   }
-  for (const GemmKernels* kernels : TablesWithPairs()) {
+  for (const GemmKernels* kernels : KernelsWith(&GemmKernels::bf16_pairs)) {
     const std::vector<float> got = Product(*kernels, packed.view, x);
     for (size_t i = 0; i < got.size(); ++i) {
       if (std::isnan(want[i])) {

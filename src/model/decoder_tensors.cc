@@ -33,6 +33,9 @@ constexpr RenamedTensor kInnerTensors[] = {
     {"mlp.down_proj.", "ffn_down."},
     {"mlp.gate.e_score_correction_bias", "exp_probs_b.bias"},
     {"mlp.gate.", "ffn_gate_inp."},
+    {"block_sparse_moe.input_linear.", "ffn_gate_up_exps."},
+    {"block_sparse_moe.output_linear.", "ffn_down_exps."},
+    {"block_sparse_moe.router.layer.", "ffn_gate_inp."},
     {"mlp.shared_expert_gate.", "ffn_gate_inp_shexp."},
     {"mlp.shared_expert.gate_proj.", "ffn_gate_shexp."},
     {"mlp.shared_expert.up_proj.", "ffn_up_shexp."},
@@ -273,9 +276,9 @@ void DecoderTensors::ShapeAsGguf(const ModelConfig& config) {
   }
 }
 
-// A folder of Granite has the gate and up matrices of each expert as one, and those of the shared
-// expert under the names that a layer without experts has.
-Status DecoderTensors::SplitGranite(const ModelConfig& config, const std::string& block) {
+// Folders of Granite and Qwen 3.5 have the gate and up matrices of each expert as one. Granite's
+// shared expert has the names that a layer without experts has.
+Status DecoderTensors::SplitJoinedExperts(const ModelConfig& config, const std::string& block) {
   std::vector<Part> parts;
   for (int expert = 0; expert < config.experts; ++expert) {
     for (const char* kind : {"gate", "up"})
@@ -340,7 +343,7 @@ Status DecoderTensors::Split(const ModelConfig& config) {
           Replace(block + "ffn_up.weight", {{block + "ffn_gate.weight", config.feed_forward},
                                             {block + "ffn_up.weight", config.feed_forward}}));
     }
-    if (config.has_experts(layer)) RETURN_IF_ERROR(SplitGranite(config, block));
+    if (config.has_experts(layer)) RETURN_IF_ERROR(SplitJoinedExperts(config, block));
     for (const char* kind : {"ffn_gate", "ffn_up", "ffn_down"}) {
       std::vector<Part> parts;
       const bool down = std::string_view(kind) == "ffn_down";

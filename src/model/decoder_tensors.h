@@ -49,7 +49,7 @@ class DecoderTensors final : public TensorStore {
   void ShapeAsGguf(const ModelConfig& config);
   Status SplitGroups(const ModelConfig& config, const std::string& block);
   Status Replace(const std::string& name, const std::vector<Part>& parts);
-  Status SplitGranite(const ModelConfig& config, const std::string& block);
+  Status SplitJoinedExperts(const ModelConfig& config, const std::string& block);
   void Index();
   bool IsNeeded(const StoredTensor& tensor, int layers) const;
 

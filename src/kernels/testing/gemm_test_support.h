@@ -118,6 +118,13 @@ inline std::vector<const GemmKernels*> AllKernels() {
   return out;
 }
 
+// Those that have an ability: &GemmKernels::bf16_pairs.
+inline std::vector<const GemmKernels*> KernelsWith(bool GemmKernels::*ability) {
+  std::vector<const GemmKernels*> out = AllKernels();
+  std::erase_if(out, [&](const GemmKernels* kernels) { return !(kernels->*ability); });
+  return out;
+}
+
 // A call with its memory: everything a test may want to change is public.
 struct Call {
   const GemmKernels& kernels;

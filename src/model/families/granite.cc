@@ -39,12 +39,6 @@ constexpr std::string_view kGraniteMoeDefaults =
 constexpr std::string_view kGraniteMoeKeys[] = {"embedding_scale", "residual_scale",
                                                 "attention.scale", "logit_scale",
                                                 "expert_count",    "expert_used_count"};
-constexpr RenamedTensor kGraniteMoeTensors[] = {
-    {"block_sparse_moe.input_linear.", "ffn_gate_up_exps."},
-    {"block_sparse_moe.output_linear.", "ffn_down_exps."},
-    {"block_sparse_moe.router.layer.", "ffn_gate_inp."},
-};
-
 Status DescribeGraniteMoe(const FamilySource& source, ModelConfig& config) {
   RETURN_IF_ERROR(DescribeGranite(source, config));
   RETURN_IF_ERROR(ReadExperts(source, config));
@@ -69,7 +63,6 @@ const Family kGraniteMoe = {.architecture = "granitemoe",
                             .keys = kGraniteMoeKeys,
                             .config_keys = kGraniteMoeConfigKeys,
                             .config_defaults = kGraniteMoeDefaults,
-                            .tensors = kGraniteMoeTensors,
                             .describe = &DescribeGraniteMoe};
 
 }  // namespace tutti::model

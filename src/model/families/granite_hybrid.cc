@@ -31,9 +31,6 @@ constexpr std::string_view kHybridDefaults =
         "mamba_n_groups":1,"mamba_d_state":256,"mamba_d_conv":4,"mamba_expand":2,
         "mamba_conv_bias":true})";
 constexpr RenamedTensor kHybridTensors[] = {
-    {"block_sparse_moe.input_linear.", "ffn_gate_up_exps."},
-    {"block_sparse_moe.output_linear.", "ffn_down_exps."},
-    {"block_sparse_moe.router.layer.", "ffn_gate_inp."},
     {"shared_mlp.input_linear.", "ffn_up."},
     {"shared_mlp.output_linear.", "ffn_down."},
     {"mamba.in_proj.", "ssm_in."},

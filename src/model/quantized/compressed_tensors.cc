@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <set>
+#include <tuple>
 #include <utility>
 
 #include "base/quote.h"
@@ -89,7 +90,7 @@ struct IntegerMatrix final : Matrix {
 // What the config_groups allow, of all groups together: which group a module belongs to follows
 // from its tensors.
 struct Groups {
-  std::set<int64_t> sizes;  // of groups; 0: a row, -1: the matrix
+  std::set<int64_t> sizes;  // columns of a group; 0: a row, -1: the matrix
   std::set<int> bits;       // -8: floats of 8 bits
   std::set<bool> symmetric;
   int64_t block_rows = 0, block_columns = 0;
@@ -127,16 +128,8 @@ Status ReadWeights(const JsonFile& weights, Groups* groups) {
   } else if (strategy == "group" && size > 0) {
     groups->sizes.insert(size);
   } else if (strategy == "block" && type == "float") {
-    const boost::json::value* block = weights.Find("block_structure");
-    int64_t sizes[2] = {0, 0};
-    if (block != nullptr && block->is_array() && block->get_array().size() == 2) {
-      for (size_t i = 0; i < 2; ++i)
-        if (block->get_array()[i].is_int64()) sizes[i] = block->get_array()[i].get_int64();
-    }
-    if (sizes[0] < 1 || sizes[1] < 1 || sizes[0] > (1 << 20) || sizes[1] > (1 << 20))
-      return weights.Refuse("block_structure", "must be two integers from 1 to 1048576");
-    groups->block_rows = sizes[0];
-    groups->block_columns = sizes[1];
+    ASSIGN_OR_RETURN(std::tie(groups->block_rows, groups->block_columns),
+                     ReadBlockSize(weights, "block_structure"));
   } else {
     return weights.Refuse("strategy", "{} with group_size {} is not supported", Quote(strategy),
                           size);

@@ -99,21 +99,15 @@ Result<Parsed> ParseFp8(const TensorStore& files, const JsonFile& config) {
   ASSIGN_OR_RETURN(const std::string format, config.StringOr("fmt", "e4m3"));
   if (format != "e4m3")
     return config.Refuse("fmt", "is {}, which is not supported (e4m3 is)", Quote(format));
-  int64_t block[2] = {0, 0};
-  if (const boost::json::value* size = config.Find("weight_block_size")) {
-    const bool two = size->is_array() && size->get_array().size() == 2;
-    for (size_t i = 0; two && i < 2; ++i) {
-      const boost::json::value& item = size->get_array()[i];
-      if (item.is_int64()) block[i] = item.get_int64();
-    }
-    if (block[0] < 1 || block[1] < 1 || block[0] > (1 << 20) || block[1] > (1 << 20))
-      return config.Refuse("weight_block_size", "must be two integers from 1 to 1048576");
+  std::pair<int64_t, int64_t> block;
+  if (config.Has("weight_block_size")) {
+    ASSIGN_OR_RETURN(block, ReadBlockSize(config, "weight_block_size"));
   }
   Parsed parsed;
   for (const std::string scale : {".weight_scale_inv", ".weight_scale"}) {
     for (const std::string& module : ModulesWith(files, scale)) {
       ASSIGN_OR_RETURN(parsed.matrices.emplace_back(),
-                       MakeFp8(files, module, scale, block[0], block[1], "FP8"));
+                       MakeFp8(files, module, scale, block.first, block.second, "FP8"));
     }
   }
   ASSIGN_OR_RETURN(const std::string activations, config.StringOr("activation_scheme", "dynamic"));

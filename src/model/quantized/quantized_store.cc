@@ -189,8 +189,8 @@ class QuantizedStore final : public TensorStore {
 
  private:
   struct Place {
-    size_t tensor;         // of files_
-    const Matrix* matrix;  // instead; else null
+    size_t tensor;         // the index in files_
+    const Matrix* matrix;  // instead of it, or null
   };
 
   Status Encode(const Matrix& matrix, const StoredTensor& tensor, std::span<std::byte> out) const {

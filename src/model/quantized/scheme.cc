@@ -96,6 +96,18 @@ Status SetGroups(const TensorStore& files, const StoredTensor* g_idx, int64_t gr
   return OkStatus();
 }
 
+Result<std::pair<int64_t, int64_t>> ReadBlockSize(const JsonFile& config, std::string_view key) {
+  int64_t sizes[2] = {0, 0};
+  const boost::json::value* value = config.Find(key);
+  if (value != nullptr && value->is_array() && value->get_array().size() == 2) {
+    for (size_t i = 0; i < 2; ++i)
+      if (value->get_array()[i].is_int64()) sizes[i] = value->get_array()[i].get_int64();
+  }
+  if (sizes[0] < 1 || sizes[1] < 1 || sizes[0] > (1 << 20) || sizes[1] > (1 << 20))
+    return config.Refuse(key, "must be two integers from 1 to 1048576");
+  return std::pair(sizes[0], sizes[1]);
+}
+
 float FloatOfE4M3(uint8_t code) {
   const int exponent = (code >> 3) & 15, mantissa = code & 7;
   if ((code & 127) == 127) return std::numeric_limits<float>::quiet_NaN();

@@ -12,6 +12,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/status.h"
@@ -89,6 +90,8 @@ Result<std::vector<float>> ReadScales(const TensorStore& files, const StoredTens
 // Sets columns, group and groups. -1: one group. Errors: a group that does not divide the columns.
 Status SetGroups(const TensorStore& files, const StoredTensor* g_idx, int64_t group,
                  Matrix* matrix);
+// The rows and columns of blocks that share a scale. Errors: model_hparam.
+Result<std::pair<int64_t, int64_t>> ReadBlockSize(const JsonFile& config, std::string_view key);
 // E4M3 without infinities; NaN for 0x7f and 0xff.
 float FloatOfE4M3(uint8_t code);
 
