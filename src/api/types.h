@@ -305,8 +305,8 @@ struct StreamEvent {
 
 // Properties of a model that supports Inference::Encode.
 struct EncoderInfo {
-  int width = 0;        // of a vector; 0: the model gives none
-  int token_width = 0;  // of a token's vector; 0: as `width`
+  int width = 0;        // floats of a vector; 0: the model gives none
+  int token_width = 0;  // floats of a token's vector; 0: as `width`
   bool sparse = false;  // vectors over the vocabulary, most of whose values are 0
   // Requests may set `dimensions`: the model was trained for Matryoshka embeddings, or the operator
   // allows it.

@@ -110,7 +110,7 @@ class Encoder {
   float* sum_ = nullptr;     // [R][width] what is added to the residual stream
   float* wide_ = nullptr;    // [R][feed_forward]
   float* scores_ = nullptr;  // [max_scored][labels, padded to whole panels]
-  // Of each worker, for what becomes of the rows: 2 * [kOutputRows][output_cols_].
+  // Scratch of each worker for the heads: 2 * [kOutputRows][output_cols_].
   std::vector<float*> outputs_;
   size_t output_cols_ = 0;
   std::byte* quantized_ = nullptr;  // of [R][max(width, feed_forward)]; int8 alone

@@ -36,7 +36,7 @@ constexpr std::string_view kTokenizerPrefix = "tokenizer.ggml.";
 struct RowOrder {
   int64_t head = 0;      // rows of a head; 0: the order is kept
   int64_t rotating = 0;  // number of them that rotate, from the first on
-  int64_t groups = 0;    // of value heads; 0: the order is that of rotation
+  int64_t groups = 0;    // groups of value heads; 0: the order is that of rotation
   int64_t heads_of_group = 0;
   int64_t begin = 0;     // rows before those of value heads
   bool columns = false;  // the order is that of columns
