@@ -45,7 +45,7 @@ class Faults(unittest.TestCase):
             heard = set()
             while heard != wanted:
                 heard.add(collector.next().payload.decode())
-            stats = host.until(lambda now: now["waiting"] == 0 and now["unacknowledged"] == 0)
+            stats = host.until(lambda now: now["connected"] and now["waiting"] == 0 and now["unacknowledged"] == 0)
             self.assertEqual(stats["connects"], 3)
             seen = set()
             for message in host.rest("message"):
