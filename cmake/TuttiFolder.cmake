@@ -14,9 +14,11 @@
 #
 # 24 files at a time are compiled as one (but with TUTTI_JOIN=OFF, the preset dev), for headers take most of the time.
 # So names in unnamed namespaces must differ within a folder (tests/joined_names_test.py), but where it is SEPARATE.
-# FAST: a request spends its time here, so it is compiled with -O2, others with -O1. PLAIN_TESTS: in sanitized builds the
-# library is instrumented and its tests' own files are not, which halves their time to compile. For folders with little
-# code in headers that only tests use. UNTRUSTED: the folder reads bytes that somebody else wrote, or orders what many
+# FAST: a request spends its time here, so it is compiled with -O2, others with -O1. PLAIN_TESTS: in the preset `sanitized`
+# the library is instrumented and its tests' own files are not, which halves their time to compile. For folders with little
+# code in headers that only tests use. The whole builds under sanitizers instrument everything: of an inline function the
+# linker takes one copy, and a copy of an atomic that is not instrumented hides from the thread sanitizer who waits for whom.
+# UNTRUSTED: the folder reads bytes that somebody else wrote, or orders what many
 # requests share, so `make test` runs its tests again under sanitizers.
 #
 # For that run the preset `sanitized` has TUTTI_PLAIN_FROM, the folder of the release build, and takes from there what need
@@ -78,7 +80,7 @@ function(tutti_folder)
     if(sources)  # first, so that functions of headers are taken from where they are optimised and instrumented
       target_link_options(${target}_test PRIVATE LINKER:--whole-archive $<TARGET_FILE:tutti_${target}> LINKER:--no-whole-archive)
     endif()
-    if(F_PLAIN_TESTS)
+    if(F_PLAIN_TESTS AND (TUTTI_PLAIN_FROM OR NOT TUTTI_SANITIZE))
       set_target_properties(${target}_test PROPERTIES TUTTI_PLAIN ON)
       tutti_precompile(${target}_test tutti_plain_test_headers)
     else()
