@@ -37,10 +37,31 @@ bool InRange(const FieldSpec& field, double value) {
          value <= field.high;
 }
 
+constexpr size_t kShownBytes = 40;
+
+// What the client sent, at the end of a message: ", not 2.5".
+std::string Not(const Json& value) {
+  switch (value.kind()) {
+    case boost::json::kind::array:
+      return ", not a list";
+    case boost::json::kind::object:
+      return ", not an object";
+    case boost::json::kind::double_:
+      return ", not " + Figure(value.get_double());
+    case boost::json::kind::string:
+      if (value.get_string().size() > kShownBytes) {
+        return ", not a string of " + std::to_string(value.get_string().size()) + " bytes";
+      }
+      [[fallthrough]];
+    default:
+      return ", not " + boost::json::serialize(value);
+  }
+}
+
 Status Empty(const std::string& param) { return BadValue(param, param + " must not be empty"); }
 
 Status CheckText(const FieldSpec& field, const Json& value, const std::string& param) {
-  if (!value.is_string()) return MustBe(param, "a string");
+  if (!value.is_string()) return MustBe(param, "a string" + Not(value));
   const auto size = static_cast<double>(value.get_string().size());
   if (size >= field.low && size <= field.high) return OkStatus();
   if (size == 0) return Empty(param);
@@ -133,16 +154,16 @@ Status CheckValue(const FieldSpec& field, const Json& value, const std::string& 
   if (field.field_class == FieldClass::kRefused) return CheckRefused(field, value, param);
   switch (field.type) {
     case FieldType::kBool:
-      return value.is_bool() ? OkStatus() : MustBe(param, "true or false");
+      return value.is_bool() ? OkStatus() : MustBe(param, "true or false" + Not(value));
     case FieldType::kInteger: {
       const std::optional<int64_t> number = AsInteger(value);
       const bool ok = number.has_value() && InRange(field, static_cast<double>(*number));
-      return ok ? OkStatus() : MustBe(param, RangeText(field));
+      return ok ? OkStatus() : MustBe(param, RangeText(field) + Not(value));
     }
     case FieldType::kNumber:
       return value.is_number() && InRange(field, value.to_number<double>())
                  ? OkStatus()
-                 : MustBe(param, RangeText(field));
+                 : MustBe(param, RangeText(field) + Not(value));
     case FieldType::kString:
       return CheckText(field, value, param);
     case FieldType::kChoice: {
@@ -155,7 +176,7 @@ Status CheckValue(const FieldSpec& field, const Json& value, const std::string& 
       std::string words(field.words);
       for (size_t at = 0; (at = words.find('|', at)) != std::string::npos;)
         words.replace(at, 1, ", ");
-      return MustBe(param, "one of " + words);
+      return MustBe(param, "one of " + words + Not(value));
     }
     case FieldType::kStrings: {
       if (value.is_string()) return CheckText(field, value, param);

@@ -2,6 +2,7 @@
 // request kind through its real parser.
 #include "protocol/schema/schema.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <boost/json/parse.hpp>
@@ -24,6 +25,8 @@
 
 namespace tutti::protocol {
 namespace {
+
+using ::testing::EndsWith;
 
 Status CheckIn(const Kind& kind, std::string_view field, const Json& value) {
   IgnoredFields ignored;
@@ -276,6 +279,32 @@ TEST(Schema, EveryFieldRefusesTheWrongTypeByName) {
       EXPECT_TRUE(status.param().starts_with(field.name)) << status;
     }
   });
+}
+
+// A message of a wrong value once gave the rule alone, so that a client had to look up what it had
+// sent.
+TEST(Schema, ARefusalNamesWhatWasSent) {
+  const auto message = [](std::string_view field, const char* text) {
+    const Status status = CheckIn(Kinds().front(), field, ParseJson(text)->root());
+    EXPECT_FALSE(status.ok()) << field << " = " << text;
+    return status.message();
+  };
+  EXPECT_EQ(message("temperature", "2.5"), "temperature must be a number from 0 to 2, not 2.5");
+  EXPECT_EQ(message("temperature", "\"hot\""),
+            "temperature must be a number from 0 to 2, not \"hot\"");
+  EXPECT_THAT(message("top_p", "1e300"), EndsWith(", not 1e+300"));
+  EXPECT_THAT(message("max_tokens", "0"), EndsWith(", not 0"));
+  EXPECT_THAT(message("max_tokens", "1.5"), EndsWith(", not 1.5"));
+  EXPECT_THAT(message("max_tokens", "18446744073709551615"),
+              EndsWith(", not 18446744073709551615"));
+  EXPECT_EQ(message("stream", "\"yes\""), "stream must be true or false, not \"yes\"");
+  EXPECT_THAT(message("stream", "[1]"), EndsWith(", not a list"));
+  EXPECT_THAT(message("stream", "{}"), EndsWith(", not an object"));
+  EXPECT_THAT(message("model", "true"), EndsWith("a string, not true"));
+  // What may be anything, of any length, is not repeated.
+  EXPECT_EQ(message("stream", ("\"" + std::string(41, 'x') + "\"").c_str()),
+            "stream must be true or false, not a string of 41 bytes");
+  EXPECT_THAT(message("stream", "\"a\\nb\""), EndsWith(R"(, not "a\nb")"));
 }
 
 TEST(Schema, EveryLengthIsTestedAtItsLimitAndOneBeyond) {
