@@ -56,8 +56,9 @@ Features DetectFeatures() {
   out.avx512_vnni = out.avx2 && zmm && (ebx & bit_AVX512F) != 0 && (ebx & bit_AVX512BW) != 0 &&
                     (ebx & bit_AVX512DQ) != 0 && (ebx & bit_AVX512VL) != 0 &&
                     (ecx & bit_AVX512VNNI) != 0;
-  // Leaf 7.0, edx: fp16, tiles, int8 in them.
-  constexpr uint32_t kAmxBits = 1u << 23 | 1u << 24 | 1u << 25;
+  // Leaf 7.0, edx: bfloat16 in tiles, AVX512-FP16, tiles, int8 in them. A hypervisor may hide one
+  // alone.
+  constexpr uint32_t kAmxBits = 1u << 22 | 1u << 23 | 1u << 24 | 1u << 25;
   const bool amx = (edx & kAmxBits) == kAmxBits && (state & 0x60000) == 0x60000;
   const bool has_leaf_7_1 = eax >= 1;
   constexpr uint32_t kAvxVnniBit = 1u << 4;  // leaf 7.1, eax

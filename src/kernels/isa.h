@@ -15,7 +15,7 @@ enum class Isa {
   kAvxVnni,     // the above and AVX-VNNI (256-bit, VEX): desktop parts without AVX-512
   kAvx512Vnni,  // AVX-512 F, BW, DQ, VL, VNNI
   kAvx512Bf16,  // the above and AVX512_BF16
-  kAmx,         // the above and AMX with int8
+  kAmx,         // the above, AVX512-FP16 and AMX with int8 and bfloat16
   kNeonDot,     // 64-bit Arm: NEON with int8 dot products (Armv8.2)
   kI8mm,        // the above and int8 matrix products (Armv8.6)
 };
