@@ -312,6 +312,22 @@ Status ReadVocabulary(const HyperParameters& metadata, const TensorStore& store,
   return OkStatus();
 }
 
+// Traits that the forward pass (decoder.cc) does not compute together; no known model has them.
+// nullptr if there are none.
+const char* TraitFault(const ModelConfig& config) {
+  const bool experts = config.experts != 0;
+  const bool recurrent = config.recurrence != Recurrence::kNone;
+  if (config.layer_norm && (experts || recurrent))
+    return "LayerNorm in a model with experts or a recurrence";
+  if (config.layer_norm && config.norm_after) return "LayerNorm after a part of a layer";
+  if (config.parallel && (experts || recurrent))
+    return "parallel parts in a model with experts or a recurrence";
+  if (!config.gated && experts) return "experts without a gate";
+  if (config.gated && config.gate == GateKind::kRelu2) return "a gate with squared ReLU";
+  if (!config.gated && config.gate == GateKind::kSilu) return "SiLU without a gate";
+  return nullptr;
+}
+
 }  // namespace
 
 kernels::AttentionShape ModelConfig::attention_shape() const {
@@ -336,6 +352,10 @@ Result<ModelConfig> ReadModelConfig(const Family& family, Form form, const Hyper
   RETURN_IF_ERROR(RefuseWindow(family, keys, config));
   RETURN_IF_ERROR(ReadRope(family, form, keys, store, config));
   RETURN_IF_ERROR(family.describe({form, keys, store}, config));
+  if (config.recurrent_layers() == 0) {  // a hybrid's type whose layers are all of attention
+    config.recurrence = Recurrence::kNone;
+    config.recurrent.clear();
+  }
   if (config.experts != 0 && config.expert_feed_forward == 0)
     config.expert_feed_forward = config.feed_forward;
   for (const int wide : {config.expert_feed_forward, config.shared_feed_forward}) {
@@ -347,6 +367,8 @@ Result<ModelConfig> ReadModelConfig(const Family& family, Form form, const Hyper
     return RefuseParameter("{} heads, {} kv heads of {} dimensions: {}", config.heads,
                            config.kv_heads, config.head_dim, fault);
   }
+  if (const char* fault = TraitFault(config); fault != nullptr)
+    return RefuseParameter("this {} is not supported: {}", config.architecture, fault);
   if (const char* fault = RecurrenceFault(config); fault != nullptr)
     return RefuseParameter("the recurrent layers of this {} cannot run: {}", config.architecture,
                            fault);

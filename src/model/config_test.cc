@@ -12,6 +12,8 @@
 #include "kernels/rows_rope.h"
 #include "model/config_parameters.h"
 #include "model/decoder.h"
+#include "model/families/family.h"
+#include "model/recurrence.h"
 #include "model/text_config.h"
 
 namespace tutti::model {
@@ -33,8 +35,7 @@ struct Keys {
   std::function<void(Writer&)> more = nullptr;
 };
 
-Result<ModelConfig> Read(const Keys& keys) {
-  Writer writer;
+void WriteKeys(const Keys& keys, Writer& writer) {
   writer.String("general.architecture", keys.architecture)
       .U64("llama.block_count", static_cast<uint64_t>(keys.layers))
       .U64("llama.context_length", static_cast<uint64_t>(keys.context))
@@ -47,6 +48,11 @@ Result<ModelConfig> Read(const Keys& keys) {
   if (keys.more) keys.more(writer);
   writer.Tensor("token_embd.weight", tensor::DType::kF32, {32, keys.vocabulary},
                 std::vector<float>(32 * keys.vocabulary));
+}
+
+Result<ModelConfig> Read(const Keys& keys) {
+  Writer writer;
+  WriteKeys(keys, writer);
   const auto file = gguf::File::FromSource(gguf::MemorySource(writer.Build()));
   CHECK(file.ok()) << file.status();
   return ReadModelConfig(**file);
@@ -334,6 +340,13 @@ TEST(ModelConfigTest, ReadsTheLayersOfLfm2) {
   EXPECT_EQ(listed->recurrent, config->recurrent);
   EXPECT_EQ(listed->feed_forward, 96);
 
+  // Its recurrence once stayed with no layer to run it, which a check of the first step ended.
+  const auto attentive = ReadFolder(lfm2 + R"("full_attn_idxs":[0,1,2,3])");
+  ASSERT_TRUE(attentive.ok()) << attentive.status();
+  EXPECT_EQ(attentive->recurrence, Recurrence::kNone);
+  EXPECT_TRUE(attentive->recurrent.empty());
+  EXPECT_EQ(ShapeOfRecurrence(*attentive).state_floats, 0U);
+
   ExpectFolderRefused(lfm2 + kinds + R"(,"conv_L_cache":5)", "convolutions see 2 to 4 tokens");
   ExpectFolderRefused(lfm2 + kinds + R"(,"conv_L_cache":1)", "conv_L_cache");
   ExpectFolderRefused(lfm2 + kinds + R"(,"block_multiple_of":0)", "block_multiple_of");
@@ -511,6 +524,9 @@ TEST(ModelConfigTest, ReadsTheLayersOfLfm2FromKvHeads) {
   ASSERT_TRUE(config.ok()) << config.status();
   EXPECT_EQ(config->recurrent, (std::vector<bool>{true, false}));
   EXPECT_EQ(config->kv_heads, 1);
+  const auto attentive = read({1, 1});
+  ASSERT_TRUE(attentive.ok()) << attentive.status();
+  EXPECT_EQ(attentive->recurrence, Recurrence::kNone);
   const auto refused = [&](const std::vector<int32_t>& kv_heads) {
     const auto bad = read(kv_heads);
     return bad.ok() ? "" : bad.status().message();
@@ -519,6 +535,63 @@ TEST(ModelConfigTest, ReadsTheLayersOfLfm2FromKvHeads) {
   EXPECT_THAT(refused({0, 0}), HasSubstr("a number above 0"));
   EXPECT_THAT(refused({1, 2}), HasSubstr("one number from 1 to"));
   EXPECT_THAT(refused({0, -1}), HasSubstr("one number from 1 to"));
+}
+
+// Such traits once took another's arithmetic without a word, or ended the server in a check.
+TEST(ModelConfigTest, RefusesTraitsThatNoPassComputesTogether) {
+  struct Case {
+    Status (*describe)(const FamilySource&, ModelConfig&);
+    const char* fault;
+  };
+  const Case cases[] = {
+      {[](const FamilySource&, ModelConfig& config) {
+         config.layer_norm = true;
+         config.experts = 2;
+         return OkStatus();
+       },
+       "LayerNorm in a model with experts"},
+      {[](const FamilySource&, ModelConfig& config) {
+         config.layer_norm = config.norm_after = true;
+         return OkStatus();
+       },
+       "LayerNorm after a part"},
+      {[](const FamilySource&, ModelConfig& config) {
+         config.parallel = true;
+         config.recurrence = Recurrence::kShortConv;
+         config.recurrent = {true};
+         return OkStatus();
+       },
+       "parallel parts in a model with experts or a recurrence"},
+      {[](const FamilySource&, ModelConfig& config) {
+         config.gated = false;
+         config.experts = 2;
+         return OkStatus();
+       },
+       "experts without a gate"},
+      {[](const FamilySource&, ModelConfig& config) {
+         config.gate = GateKind::kRelu2;
+         return OkStatus();
+       },
+       "a gate with squared ReLU"},
+      {[](const FamilySource&, ModelConfig& config) {
+         config.gated = false;
+         return OkStatus();
+       },
+       "SiLU without a gate"},
+  };
+  Writer writer;
+  WriteKeys(Keys(), writer);
+  const auto file = gguf::File::FromSource(gguf::MemorySource(writer.Build()));
+  ASSERT_TRUE(file.ok()) << file.status();
+  for (const Case& wrong : cases) {
+    Family family = *FamilyOfArchitecture("llama");
+    family.describe = wrong.describe;
+    const auto config = ReadModelConfig(
+        family, Form::kGguf, GgufParameters((*file)->header(), "llama."), *MakeTensorStore(**file));
+    ASSERT_FALSE(config.ok()) << wrong.fault;
+    EXPECT_EQ(config.status().reason(), "model_hparam");
+    EXPECT_THAT(config.status().message(), HasSubstr(wrong.fault));
+  }
 }
 
 TEST(ModelConfigTest, ReadsGlm4WithPartialAdjacentRotation) {

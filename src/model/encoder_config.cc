@@ -374,6 +374,11 @@ Status CheckEncoderShape(const EncoderConfig& config) {
     return RefuseParameter("max_position_embeddings is {}, the limit with rotation is {}",
                            config.positions, kMaxRotatedPositions);
   }
+  const bool gated_silu = config.gated && config.activation_function == Activation::kSilu;
+  if (config.activation_function != Activation::kGelu && !gated_silu) {
+    return RefuseParameter("a feed-forward block {} a gate is not supported with this activation",
+                           config.gated ? "with" : "without");
+  }
   // A table holds a value of each head for each distance.
   if (config.distance != DistanceBias::kNone && config.positions > kMaxBiasedPositions) {
     return RefuseParameter("max_position_embeddings is {}, the limit with a bias by distance is {}",

@@ -89,10 +89,7 @@ Status DescribeGraniteHybrid(const FamilySource& source, ModelConfig& config) {
     if (!rotates) config.rope_mode = kernels::RopeMode::kNone;
   }
   ASSIGN_OR_RETURN(config.recurrent, source.keys.Recurrent("mamba", config.layers));
-  if (config.recurrent_layers() == 0) {
-    config.recurrent.clear();
-    return OkStatus();
-  }
+  if (config.recurrent_layers() == 0) return OkStatus();
   config.recurrence = Recurrence::kMamba2;
   RETURN_IF_ERROR(ReadHeads(source, config));
   if (folder) {

@@ -89,7 +89,6 @@ Status ReadDeltaLayers(const FamilySource& source, ModelConfig& config) {
                      source.keys.IntOr("full_attention_interval", 4, 1, kMaxLayers));
     for (int i = 0; i < config.layers; ++i) config.recurrent.push_back((i + 1) % every != 0);
   }
-  if (config.recurrent_layers() == 0) config.recurrent.clear();
   return OkStatus();
 }
 
@@ -127,7 +126,7 @@ Status DescribeQwen3Next(const FamilySource& source, ModelConfig& config) {
   config.attention_gate = true;
   config.ffn_norm = "post_attention_norm";
   RETURN_IF_ERROR(ReadDeltaLayers(source, config));
-  if (!config.recurrent.empty()) RETURN_IF_ERROR(ReadDeltaHeads(source, config));
+  if (config.recurrent_layers() != 0) RETURN_IF_ERROR(ReadDeltaHeads(source, config));
   return ReadNextMixture(source, config);
 }
 
