@@ -56,13 +56,15 @@ check-asan: test-deps test-models  ## the whole suite under AddressSanitizer and
 	@tools/run_tests.py build/asan-ubsan --shorten
 
 # Not under ThreadSanitizer: programs of protobuf's messages. Debian's library is built without it, and has other layouts
-# of them than its own headers give a program that is (PROTOBUF_TSAN in port_def.inc). Of cluster_test, the streams of
-# gRPC: the library hands their data from thread to thread by atomics of its own, which are not seen; the rest runs.
-UNSANITIZED_THREADS := server_grpc_test|client_grpc_test|grpc_clients_test|grpc_hostile_test|cluster_test
+# of them than its own headers give a program that is (PROTOBUF_TSAN in port_def.inc). Of cluster_test and
+# bench_test, the streams of gRPC: the library hands their data from thread to thread by atomics of its own, which are not
+# seen; the rest runs.
+UNSANITIZED_THREADS := server_grpc_test|client_grpc_test|grpc_clients_test|grpc_hostile_test|cluster_test|bench_test
 
 check-tsan: test-deps test-models  ## the suite under ThreadSanitizer, but for gRPC's messages and streams
 	@tools/build.sh tsan
 	@TSAN_OPTIONS="suppressions=$(CURDIR)/tests/tsan.supp halt_on_error=1" build/tsan/src/cluster/cluster_test --gtest_filter='-WorkerPoolTest.*'
+	@TSAN_OPTIONS="suppressions=$(CURDIR)/tests/tsan.supp halt_on_error=1" build/tsan/src/bench/bench_test --gtest_filter='-GrpcLoadModelTest.*'
 	@TSAN_OPTIONS="suppressions=$(CURDIR)/tests/tsan.supp halt_on_error=1" tools/run_tests.py build/tsan --shorten --but '$(UNSANITIZED_THREADS)'
 
 sim: test-deps  ## a million simulated schedules of the engine (about ten minutes on two cores)

@@ -6,6 +6,7 @@
 #include "api/validate.h"
 #include "protocol/json/field_error.h"
 #include "protocol/json/text_content.h"
+#include "protocol/schema/chat_fields.h"
 #include "protocol/schema/schema.h"
 
 namespace tutti::protocol {
