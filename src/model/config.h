@@ -38,7 +38,8 @@ inline constexpr int kMaxVocabulary = 1 << 20;
 inline constexpr int kMaxContext = 1 << 24;
 inline constexpr int kMaxExperts = 1024;
 
-// The values over which rows of queries and keys are normalised before they rotate.
+// The values over which rows of queries and keys are normalised: before they rotate, or after it
+// (norm_rotated).
 enum class HeadNorm : uint8_t {
   kNone,
   kPerHead,   // each head by itself, with one weight of [head_dim]

@@ -46,7 +46,6 @@ constexpr Alias kAliases[] = {
     {"expert_shared_count", "n_shared_experts"},
     {"expert_shared_count", "moe_num_shared_experts"},
     {"expert_group_count", "n_group"},
-    {"expert_group_used_count", "topk_group"},
     {"expert_weights_norm", "norm_topk_prob"},
     {"expert_weights_scale", "routed_scaling_factor"},
     {"leading_dense_block_count", "first_k_dense_replace"},

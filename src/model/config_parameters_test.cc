@@ -61,26 +61,5 @@ TEST(ConfigParametersTest, RefusalsNameTheFilesOwnKey) {
   EXPECT_FALSE(keys.Text("activation").ok());
 }
 
-TEST(DecoderTensorsTest, NamesOfTransformersBecomeThoseOfGguf) {
-  const Family& llama = *FamilyOfModelType("llama");
-  EXPECT_EQ(GgufName(llama, "model.embed_tokens.weight"), "token_embd.weight");
-  EXPECT_EQ(GgufName(llama, "lm_head.weight"), "output.weight");
-  EXPECT_EQ(GgufName(llama, "model.layers.12.self_attn.q_proj.bias"), "blk.12.attn_q.bias");
-  EXPECT_EQ(GgufName(llama, "model.layers.0.post_attention_layernorm.weight"),
-            "blk.0.ffn_norm.weight");
-  EXPECT_EQ(
-      GgufName(*FamilyOfModelType("gemma2"), "model.layers.0.post_attention_layernorm.weight"),
-      "blk.0.post_attention_norm.weight");
-  EXPECT_EQ(
-      GgufName(*FamilyOfModelType("qwen3_moe"), "model.layers.1.mlp.experts.5.up_proj.weight"),
-      "blk.1.ffn_up.5.weight");
-  EXPECT_EQ(GgufName(*FamilyOfModelType("mixtral"),
-                     "model.layers.1.block_sparse_moe.experts.3.w2.weight"),
-            "blk.1.ffn_down.3.weight");
-  // A name that fits no pattern stays as it is, and is refused under it.
-  EXPECT_EQ(GgufName(llama, "model.layers.1.odd.weight"), "model.layers.1.odd.weight");
-  EXPECT_EQ(GgufName(llama, "vision.weight"), "vision.weight");
-}
-
 }  // namespace
 }  // namespace tutti::model

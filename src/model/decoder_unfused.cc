@@ -29,7 +29,7 @@ Decoder::Activations Decoder::PrepareUnfused(const float* x, int rows, int cols,
   Activations out;
   out.rows = rows;
   if (consumer.reads_quantized()) {
-    // The wider of the two memories holds any of the model's activations.
+    // The memory of the feed-forward is made for its width, the other for all others.
     const bool wide = cols == weights_->config().feed_forward;
     const kernels::ScalePer scale = consumer.activation_scale();
     out.quantized =

@@ -130,8 +130,6 @@ class Layout {
     const ModelConfig& config = checkpoint_.config;
     std::map<std::string, std::map<int, Piece>> wholes;
     for (const StoredTensor& tensor : checkpoint_.tensors->tensors()) {
-      if (tensor.name.ends_with(".rotary_emb.inv_freq")) continue;
-      if (config.tied_head && tensor.name == "output.weight") continue;
       const auto [name, part] = WholeOf(family_, config, tensor.name);
       wholes[name].emplace(part, Piece{&tensor, OrderOf(tensor.name)});
     }

@@ -13,10 +13,12 @@ namespace {
 
 using gguf::testing::CheckpointSpec;
 using tensor::DType;
+using ::testing::ElementsAre;
 using ::testing::ElementsAreArray;
 using ::testing::IsEmpty;
+using ::testing::Not;
 
-// A small model whose residual stream has no outliers but those that a test puts into its norms.
+// A small model; which outliers its random weights have does not matter.
 CheckpointSpec OutlierSpec(DType type = DType::kQ4_0) {
   CheckpointSpec spec;
   spec.width = 64;
@@ -48,6 +50,26 @@ TEST(OutliersTest, AreTheSameAtEveryLoadAndFoundOncePerInput) {
     EXPECT_THAT(layer.down.outliers, IsEmpty());
   }
   EXPECT_LE((*once)->head().outliers.size(), size_t{kernels::kMaxOutliers});
+}
+
+// A norm that multiplies two columns by 60 makes outliers of them, for what reads it alone.
+TEST(OutliersTest, ArePlantedColumns) {
+  const CheckpointSpec spec = OutlierSpec();
+  std::vector<float> norm(spec.width, 1.0F);
+  norm[5] = norm[40] = 60;
+  for (const bool attention : {true, false}) {
+    const char* name = attention ? "blk.1.attn_norm.weight" : "blk.0.ffn_norm.weight";
+    gguf::testing::Writer writer = gguf::testing::MakeCheckpoint(spec);
+    writer.Without(name).Tensor(name, DType::kF32, {spec.width}, norm);
+    const auto file = gguf::File::FromSource(gguf::MemorySource(writer.Build()));
+    ASSERT_TRUE(file.ok()) << file.status();
+    const auto weights = Weights::Load(**file, {});
+    ASSERT_TRUE(weights.ok()) << weights.status();
+    const LayerWeights& planted = (*weights)->layer(attention ? 1 : 0);
+    EXPECT_THAT((attention ? planted.qkv : planted.gate_up).outliers, ElementsAre(5, 40)) << name;
+    const LayerWeights& other = (*weights)->layer(attention ? 0 : 1);
+    EXPECT_THAT((attention ? other.qkv : other.gate_up).outliers, Not(ElementsAre(5, 40))) << name;
+  }
 }
 
 TEST(OutliersTest, MeetTheWeightsOfTheirOwnColumns) {

@@ -196,11 +196,7 @@ class WeightsLoader {
   Status RefuseOthers() const {
     const ModelConfig& c = weights_->config_;
     return arena_.RefuseOthers(fmt::format("a {} model of {} layers", c.architecture, c.layers),
-                               [&c](std::string_view name) {
-                                 return name == "rope_freqs.weight" ||
-                                        name.ends_with(".rotary_emb.inv_freq") ||
-                                        (c.tied_head && name == "output.weight");
-                               });
+                               [](std::string_view name) { return name == "rope_freqs.weight"; });
   }
 
   static bool IsSixteenBits(WeightFormat format) {

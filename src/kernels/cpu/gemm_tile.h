@@ -31,7 +31,7 @@ struct TileArgs {
   const float* x = nullptr;
   size_t x_stride = 0;
 
-  int32_t rows = 0;         // of activations, 1..kMaxTile; most kernels are compiled for one value
+  int32_t rows = 0;         // of activations; most kernels are compiled for one value
   int32_t blocks = 0;       // of 32 along K
   bool accumulate = false;  // start from c instead of zero
   float* c = nullptr;

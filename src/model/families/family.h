@@ -3,9 +3,9 @@
 //
 // Constant data; any thread. Each family has a file in this folder, which reads a model's settings
 // into ModelConfig's traits; the forward pass reads only the traits. A new dense architecture over
-// the same operations needs such a file and a line in family.cc. Keys and tensors have GGUF's
-// names; families whose safetensors folders name tensors differently from llama list the
-// differences.
+// the same operations needs such a file and the few lines that CONTRIBUTING.md lists. Keys and
+// tensors have GGUF's names; families whose safetensors folders name tensors differently from llama
+// list the differences.
 #pragma once
 
 #include <span>

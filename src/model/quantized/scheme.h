@@ -4,7 +4,8 @@
 // A folder with a quantization_config stores a matrix in several tensors: codes, scales, zero
 // points, the group of each column. A scheme finds the matrices by the tensors' names and checks
 // their shapes; a matrix reads its values. The store (quantized_store.cc) encodes them. Values;
-// immutable after construction; any thread. A new scheme is a file here and a row in kSchemes.
+// immutable after construction; any thread. A new scheme is a file here, declared below, and a row
+// in kSchemes, with its tensors in kCompanions.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +26,7 @@ namespace tutti::model::quantized {
 // A row: element k is scales[g] * (codes[k] - zeros[g]) with g = groups[k]. Where `floats` is not
 // empty, its elements are the values instead.
 struct Row {
-  std::vector<int16_t> codes;  // [columns]
+  std::vector<int16_t> codes;  // [columns]: of 4 bits 0 to 15, of 8 bits -128 to 127
   std::vector<float> scales;   // [groups]
   std::vector<int16_t> zeros;  // [groups]
   std::vector<float> floats;   // [columns], or empty
