@@ -49,6 +49,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   lists.unk = spec->unk;
   lists.pad = spec->pad;
   lists.mask = spec->mask;
+  lists.chat_template = spec->chat_template;  // its text behind an answer ends a turn
   const auto made = Tokenizer::Create(std::move(*spec));
   if (!made.ok()) {
     CheckReason(made.status());

@@ -3,6 +3,7 @@
 #include <array>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/check.h"
@@ -39,7 +40,7 @@ const std::vector<Subject>& Subjects() {
     for (const char* const pre :
          {"gpt-2", "smollm", "llama-bpe", "qwen2", "deepseek-llm", "deepseek-coder", "starcoder",
           "falcon", "mpt", "refact", "command-r"}) {
-      add(tiny::ByteLevelSpec(merges, pre), true);
+      add(tiny::ByteLevelSpec(merges, pre), pre != std::string_view("qwen2"));  // composes accents
     }
     add(tiny::SentencePieceSpec({{"\u2581", -1},
                                  {"a", -2},
