@@ -51,6 +51,12 @@ def judged(what, reason, by=("address", "thread")):
     return False
 
 
+def grpc_streams():
+    """Leaves out a test or class in which the program's threads meet in streams of gRPC."""
+    return unittest.skipUnless(judged("calls over gRPC", "ThreadSanitizer does not see how the library hands over their data",
+                                      by=("thread",)), "sanitized")
+
+
 def sanitizer_report(pid):
     """The sanitizer's reports about a process. Deletes them, so that they do not make run.py fail."""
     text = ""

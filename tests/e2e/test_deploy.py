@@ -9,7 +9,7 @@ import unittest
 
 import yaml
 
-from harness import STEP_S, default_model, figure
+from harness import STEP_S, default_model, figure, grpc_streams
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 TUTTI = os.environ["E2E_BINARY"]
@@ -17,6 +17,7 @@ MANIFESTS = ROOT / "deploy/kubernetes/tutti.yaml"
 
 
 class Deploy(unittest.TestCase):
+    @grpc_streams()
     def test_the_scale_out_script_runs_and_leaves_nothing(self):
         self.run_script()
 

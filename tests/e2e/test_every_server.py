@@ -12,7 +12,7 @@ import grpc
 import jsonschema
 from grpc_tools import protoc
 
-from harness import MODEL, STEP_S, RealModel, default_model, free_port
+from harness import MODEL, STEP_S, RealModel, default_model, free_port, grpc_streams
 from test_chat_socket import Talk
 from test_jobs import ended, submit
 from test_mqtt import Chat, mqtt_port, serve
@@ -47,6 +47,7 @@ def output_calls(response):
     return [(item["name"], item["arguments"]) for item in response["output"] if item["type"] == "function_call"]
 
 
+@grpc_streams()
 class EveryServer(RealModel, unittest.TestCase):
     @classmethod
     def setUpClass(cls):

@@ -11,7 +11,7 @@ import jsonschema
 import openai
 import pydantic
 
-from harness import MODEL, ServerCase, amount, figure
+from harness import MODEL, ServerCase, amount, figure, judged
 from schemas import SCHEMAS
 
 def chat(text, **more):
@@ -107,7 +107,8 @@ class StructuredOutput(ServerCase):
         def refusal(**more):
             begin = time.monotonic()
             status, _, text = self.server.post("/v1/chat/completions", chat("x", **more))
-            self.assertLess(time.monotonic() - begin, 5)
+            if judged("the time to refuse a grammar", "a sanitized build of it takes five times as long"):
+                self.assertLess(time.monotonic() - begin, 5)
             self.assertEqual(status, 400, text)
             error = json.loads(text)["error"]
             return error["code"], error["param"]

@@ -15,7 +15,7 @@ import unittest
 
 import openai
 
-from harness import MODEL, SLOWER, STEP_S, Server, default_model, eventually, events, figure, judged
+from harness import MODEL, SLOWER, STEP_S, Server, default_model, eventually, events, figure, judged, grpc_streams
 from test_jobs import ASYNC, chat, ended, submit
 
 TUTTI = os.environ["E2E_BINARY"]
@@ -136,6 +136,7 @@ def ask(server, text, tokens=16, **fields):
     return server.post_json("/v1/chat/completions", chat(text, tokens, **fields))["choices"][0]["message"]["content"]
 
 
+@grpc_streams()
 class Workers(unittest.TestCase):
     def test_a_front_answers_as_one_process_does(self):
         with World(worker=("--max-num-seqs", "16", "--cache-exact", "on")) as world:
