@@ -31,7 +31,8 @@ Result<ByteTrie> ByteTrie::Create(std::vector<std::pair<std::string_view, TokenI
   while (!level.empty()) {
     next.clear();
     for (Open open : level) {
-      if (open.begin < open.end && strings[open.begin].first.size() == open.depth) {
+      // Equal strings are sorted by id: the last one counts.
+      while (open.begin < open.end && strings[open.begin].first.size() == open.depth) {
         trie.nodes_[static_cast<size_t>(open.node)].id = strings[open.begin].second;
         ++open.begin;
       }

@@ -106,6 +106,30 @@ TEST(UnigramTest, AdjacentUnknownCharactersAreOneUnknownTokenOrTheirBytes) {
   EXPECT_EQ(bytes->Decode(bytes->Encode("a\u00e9 a")), "a\u00e9 a");
 }
 
+// A vocabulary with a piece twice once read behind the end of the piece. Ids as tokenizers 0.22 has
+// them.
+TEST(UnigramTest, OfAPieceThatStandsTwiceTheLastOneCounts) {
+  const auto ids = [](const std::vector<std::pair<std::string, double>>& pieces,
+                      std::string_view text) {
+    TokenizerSpec spec;
+    spec.model = "t5";
+    spec.unk = 0;
+    spec.has_steps = true;
+    for (const auto& [piece, score] : pieces) {
+      spec.tokens.push_back(piece);
+      spec.unigram_scores.push_back(score);
+    }
+    const auto tokenizer = MustCreate(std::move(spec));
+    return tokenizer->Encode(text, {.add_special = false});
+  };
+  using Ids = std::vector<TokenId>;
+  EXPECT_EQ(ids({{"<unk>", 0}, {"a", -1}, {"b", -2}, {"ab", -4}, {"a", -0.5}, {"ab", -1}}, "ab"),
+            (Ids{5}));
+  EXPECT_EQ(ids({{"<unk>", 0}, {"a", -1}, {"b", -2}, {"ab", -4}, {"a", -0.5}, {"ab", -1}}, "ba"),
+            (Ids{2, 4}));
+  EXPECT_EQ(ids({{"<unk>", 0}, {"a", -0.5}, {"b", -2}, {"ab", -1}, {"ab", -4}}, "ab"), (Ids{1, 2}));
+}
+
 TEST(UnigramTest, SpecialTokensComeFromTrustedTextAlone) {
   const auto t = MustCreate(UnigramSpecOf({{"\u2581", -1}, {"<", -2}, {"s", -2}, {">", -2}}));
   EXPECT_EQ(Cut(*t, "<s>"), (Pieces{"\u2581", "<", "s", ">"}));
