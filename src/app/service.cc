@@ -157,6 +157,11 @@ Status Servers::Start() {
     deps_.log->Info("auth.open",
                     {{"why", "no keys exist; every client on this machine is served"}});
   }
+  if (deps_.state->authority().IsShut(UnixSeconds())) {
+    deps_.log->Warn("auth.shut", {{"why",
+                                   "every key has ended and no user is enabled: all requests are "
+                                   "refused until `tutti keys create` makes a key"}});
+  }
   if (grpc_ == nullptr) return OkStatus();
   RETURN_IF_ERROR(grpc_->Start());
   deps_.log->Info("grpc.listening", {{"address", grpc_->address()}});

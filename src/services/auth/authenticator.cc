@@ -139,6 +139,18 @@ bool Authenticator::IsOpen(bool loopback) const {
   return IsOpenTo(loopback, known);
 }
 
+bool Authenticator::IsShut(int64_t now_s) const {
+  if (configured_ != nullptr || !verifiers_.empty()) return false;
+  const SnapshotRef snapshot = accounts_->snapshot();
+  for (const auto& [id, key] : snapshot->keys) {
+    if (!key.revoked && !HasExpired(key.principal->expires_s, now_s)) return false;
+  }
+  for (const auto& [name, user] : snapshot->users) {
+    if (user.enabled) return false;
+  }
+  return !IsOpen(/*loopback=*/true);
+}
+
 Status Authenticator::StillValid(const Principal& who, int64_t now_s) const {
   if (HasExpired(who.expires_s, now_s)) return NotAuthenticated();
   const SnapshotRef snapshot = accounts_->snapshot();

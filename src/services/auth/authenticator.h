@@ -61,6 +61,8 @@ class Authenticator {
 
   // Whether a caller without credentials is served (as OpenPrincipal()).
   bool IsOpen(bool loopback) const;
+  // Whether nobody can be authenticated: all there is are keys that ended and disabled users.
+  bool IsShut(int64_t now_s) const;
 
   // OK if the principal of a long-lived connection or session is still valid. Errors: as
   // FromBearer.

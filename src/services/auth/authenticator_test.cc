@@ -251,6 +251,18 @@ TEST_F(AuthenticatorTest, TheServerIsOpenOnThisMachineUntilSomebodyIsKnown) {
   EXPECT_FALSE(authority->IsOpen(true)) << "the last key's revocation opens nothing";
 }
 
+TEST_F(AuthenticatorTest, ItIsShutWhenAllItKnowsHasEnded) {
+  const auto authority = Make({});
+  EXPECT_FALSE(authority->IsShut(kNow)) << "it is open";
+  CreateKey("ci");
+  EXPECT_FALSE(authority->IsShut(kNow));
+  ASSERT_TRUE(accounts_->RevokeKeys("ci", kNow).ok());
+  EXPECT_TRUE(authority->IsShut(kNow));
+  EXPECT_FALSE(Make({.configured_key = "k", .issuers = {}, .hash = {}, .pool = {}})->IsShut(kNow));
+  AddUser("ann", "correct horse");
+  EXPECT_FALSE(authority->IsShut(kNow));
+}
+
 TEST_F(AuthenticatorTest, AUserAKeyOfTheConfigurationAndAnIssuerCloseItToo) {
   EXPECT_FALSE(Make({.configured_key = "k", .issuers = {}, .hash = {}, .pool = {}})->IsOpen(true));
   const auto authority = Make({});
