@@ -31,8 +31,8 @@ class ByteTrie {
  public:
   static constexpr int32_t kRoot = 0, kNone = -1;
 
-  // The strings are not kept. Of equal ones the greatest id counts, as in Hugging Face's tokenizers.
-  // Errors: tokenizer_limit.
+  // The strings are not kept. Of equal ones the greatest id counts, as in Hugging Face's
+  // tokenizers. Errors: tokenizer_limit.
   static Result<ByteTrie> Create(std::vector<std::pair<std::string_view, TokenId>> strings);
 
   // The child of `node` for a byte, or kNone.

@@ -120,6 +120,7 @@ class AtATerminal(unittest.TestCase):
         chat = self.chat()
         self.interrupt(chat, 200)
         chat.until(b"^C\n> ")
+        self.settle(chat)
         chat.type(STORY, b"\r")
         chat.until(b"\n")
         chat.until(b"e")

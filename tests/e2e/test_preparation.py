@@ -10,7 +10,7 @@ import tempfile
 import time
 import unittest
 
-from harness import MODEL, STAND_IN, Server, eventually, figure, free_port, judged
+from harness import LONGER, MODEL, STAND_IN, Server, eventually, figure, free_port, judged
 from test_mqtt import Chat, text_of
 from test_mqtt_projects import ProjectClient
 
@@ -141,7 +141,8 @@ class Prepared(unittest.TestCase):
         self.port = free_port()
         file = pathlib.Path(folder.name, "tutti.toml")
         file.write_text(SETTINGS.replace("{port}", str(self.port)))
-        server = Server("--config", str(file), "--prep", str(prep), "--prep-threads", str(prep))
+        server = Server("--config", str(file), "--prep", str(prep), "--prep-threads", str(prep),
+                        "--sched-queue-age-s", "0")  # a slow machine is not to refuse what waits
         self.addCleanup(lambda: server.process.poll() is None and server.stop())
         self.assertEqual(running(server)["tutti-prep"], prep)
         return server
@@ -188,17 +189,17 @@ class Prepared(unittest.TestCase):
         for prep in self.AMOUNTS:
             with self.subTest(prep):
                 server = self.serve(prep)
-                texts.append([self.two_projects_together(), self.three_messages_in_order(), self.ten_clients(server)])
+                texts.append([self.two_projects_together(server), self.three_messages_in_order(), self.ten_clients(server)])
                 self.assertEqual(server.stop(), 0)
         self.assertEqual(texts[0], texts[1], "the same answers with one and with twelve")
 
-    def two_projects_together(self):
+    def two_projects_together(self, server):
         clients = {name: ProjectClient(self.port, name) for name in ("driving", "general")}
 
         def seconds(repeat, *names):
             begin, took = time.monotonic(), {}
             for name in names:
-                clients[name].say(f"{LONG} Tell me a story about it.", f"pair{repeat}", maxTokens=48)
+                clients[name].say(f"{LONG} Tell me a story about it.", f"pair{repeat}", maxTokens=48 * LONGER * LONGER)
             with concurrent.futures.ThreadPoolExecutor(2) as pool:
                 def wait(name):
                     said[name] = json.loads(clients[name].reply().payload)["text"]
@@ -208,17 +209,14 @@ class Prepared(unittest.TestCase):
         said = {}
         seconds(0, "driving", "general")  # the long beginnings are cached then
 
-        def ratio_of(repeat):
-            alone = {**seconds(2 * repeat - 1, "driving"), **seconds(2 * repeat - 1, "general")}
-            return max(seconds(2 * repeat, "driving", "general").values()) / sum(alone.values())
-        ratio = 1.0
-        for repeat in (1, 2, 3):  # other work may take a core in one of them
-            ratio = min(ratio, ratio_of(repeat))
-            if ratio < 0.95:
-                break
+        def shared_steps():
+            return server.metric("tutti_step_sequences_count") - server.metric("tutti_step_sequences_bucket", le="1")
+        alone = {**seconds(1, "driving"), **seconds(1, "general")}
+        before = shared_steps()
+        ratio = max(seconds(2, "driving", "general").values()) / sum(alone.values())
         figure(f"two together: {ratio:.2f} x one after the other")
-        if judged("two projects at once", "what it computes costs little"):
-            self.assertLess(ratio, 0.95, "not one after the other")
+        # Time depends on what else the machine does; that most tokens of the two come of the same steps does not.
+        self.assertGreaterEqual(shared_steps() - before, 16, "not one after the other")
         for client in clients.values():
             client.close()
         return said

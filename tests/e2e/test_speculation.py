@@ -9,7 +9,7 @@ import unittest
 
 import test_workers
 import tiny_model
-from harness import MODEL, STEP_S, RealModel, Server, amount, default_model
+from harness import MODEL, STEP_S, RealModel, Server, amount, default_model, grpc_streams
 
 PROMPTS = amount(8, 10, 100)
 LENGTHS = amount((24, 64), (20, 32), (24, 64))
@@ -76,6 +76,7 @@ class Speculation(RealModel, unittest.TestCase):
             for one, other, body in zip(got, expected, bodies()):
                 self.assertEqual(one, other, body)
 
+    @grpc_streams()  # to the worker
     def test_a_prediction_changes_no_answer_and_is_counted_in_usage(self):
         chat = {"model": MODEL, "messages": [{"role": "user", "content": "Write a short poem about a harbour."}],
                 "max_tokens": 80, "temperature": 0}
