@@ -119,6 +119,8 @@ constexpr Alias kAliases[] = {
     {"ssm.group_count", "linear_num_key_heads"},
     {"ssm.time_step_rank", "mamba_n_heads"},
     {"ssm.time_step_rank", "linear_num_value_heads"},
+    {"ssm.conv_bias", "mamba_conv_bias"},
+    {"ssm.projection_bias", "mamba_proj_bias"},
     {"expert_shared_feed_forward_length", "shared_intermediate_size"},
     {"tie_word_embeddings", "tie_embedding"},
     {"tie_word_embeddings", "tie_word_embeddings"},

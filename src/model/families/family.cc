@@ -159,4 +159,41 @@ Status ReadBiases(const FamilySource& source, ModelConfig& config) {
   return OkStatus();
 }
 
+Status ReadStateHeads(const FamilySource& source, ModelConfig& config) {
+  const HyperParameters& keys = source.keys;
+  RETURN_IF_ERROR(ReadInt(keys, "ssm.conv_kernel", 1, 1 << 10, &config.conv_taps));
+  RETURN_IF_ERROR(ReadInt(keys, "ssm.state_size", 1, 1 << 12, &config.state_keys));
+  RETURN_IF_ERROR(ReadInt(keys, "ssm.group_count", 1, kMaxHeads, &config.state_groups));
+  RETURN_IF_ERROR(ReadInt(keys, "ssm.time_step_rank", 1, kMaxHeads, &config.state_heads));
+  if (source.form == Form::kTransformers) return OkStatus();
+  ASSIGN_OR_RETURN(const int64_t inner, keys.Int("ssm.inner_size", 1, kMaxWidth));
+  return DivideState(source, inner, config);
+}
+
+Status DivideState(const FamilySource& source, int64_t inner, ModelConfig& config) {
+  constexpr std::string_view kHead = "mamba_d_head";
+  if (inner % config.state_heads != 0)
+    return RefuseParameter("{} heads do not share {} values evenly", config.state_heads, inner);
+  config.state_values = static_cast<int>(inner / config.state_heads);
+  // "auto" is allowed too.
+  if (!source.keys.Has(kHead) || source.keys.Text(kHead).ok()) return OkStatus();
+  ASSIGN_OR_RETURN(const int64_t wide, source.keys.Int(kHead, 1, kMaxWidth));
+  if (wide == config.state_values) return OkStatus();
+  return RefuseParameter("{} heads of {} {} are not {} values", config.state_heads, kHead, wide,
+                         inner);
+}
+
+Status ReadMamba2Biases(const FamilySource& source, ModelConfig& config) {
+  if (source.form == Form::kTransformers) {
+    ASSIGN_OR_RETURN(config.conv_bias, source.keys.BoolOr("ssm.conv_bias", true));
+    ASSIGN_OR_RETURN(config.recurrent_bias, source.keys.BoolOr("ssm.projection_bias", false));
+    return OkStatus();
+  }
+  const auto first = std::find(config.recurrent.begin(), config.recurrent.end(), true);
+  const std::string block = fmt::format("blk.{}.", first - config.recurrent.begin());
+  config.conv_bias = source.store.Find(block + "ssm_conv1d.bias") != nullptr;
+  config.recurrent_bias = source.store.Find(block + "ssm_in.bias") != nullptr;
+  return OkStatus();
+}
+
 }  // namespace tutti::model

@@ -116,6 +116,15 @@ Status ReadWindowRope(const FamilySource& source, double fallback, ModelConfig& 
 Status ReadAttentionBias(const FamilySource& source, ModelConfig& config);
 // The same, but a GGUF shows its biases by their tensors: converters write no key for them.
 Status ReadBiases(const FamilySource& source, ModelConfig& config);
+// The shape of a recurrence with heads: taps of the convolution, width of keys, groups and heads. A
+// GGUF states all heads' values too, so that their width is set; a folder's is left to the family.
+Status ReadStateHeads(const FamilySource& source, ModelConfig& config);
+// Sets the width of a head of Mamba-2 in a folder, whose heads have `inner` values together, and
+// compares it with mamba_d_head where that is a number.
+Status DivideState(const FamilySource& source, int64_t inner, ModelConfig& config);
+// Whether Mamba-2 has biases of the convolution and of its projections: in a GGUF the tensors of
+// the first such layer, in a folder its keys.
+Status ReadMamba2Biases(const FamilySource& source, ModelConfig& config);
 
 // The supported families: each is defined in a file of its own, and family.cc lists them.
 extern const Family kLlama, kMistral, kMixtral;

@@ -1,9 +1,5 @@
 // Granite 4: Granite 3 with Mamba-2 in most layers, and no rotation in its hybrids. Its mixtures
 // have a shared expert as well; without experts that is the feed-forward.
-#include <fmt/format.h>
-
-#include <algorithm>
-
 #include "model/families/family.h"
 
 namespace tutti::model {
@@ -42,33 +38,6 @@ constexpr RenamedTensor kHybridTensors[] = {
     {"mamba.D", "ssm_d"},
 };
 
-// A folder states the heads' width, or "auto"; a GGUF the width of all.
-Status ReadHeads(const FamilySource& source, ModelConfig& config) {
-  const HyperParameters& keys = source.keys;
-  RETURN_IF_ERROR(ReadInt(keys, "ssm.conv_kernel", 1, 1 << 10, &config.conv_taps));
-  RETURN_IF_ERROR(ReadInt(keys, "ssm.state_size", 1, 1 << 12, &config.state_keys));
-  RETURN_IF_ERROR(ReadInt(keys, "ssm.group_count", 1, kMaxHeads, &config.state_groups));
-  RETURN_IF_ERROR(ReadInt(keys, "ssm.time_step_rank", 1, kMaxHeads, &config.state_heads));
-  int64_t inner = 0;
-  if (source.form == Form::kTransformers) {
-    ASSIGN_OR_RETURN(inner, keys.IntOr("mamba_expand", 2, 1, 64));
-    inner *= config.width;
-    if (keys.Has("mamba_d_head") && !keys.Text("mamba_d_head").ok()) {
-      ASSIGN_OR_RETURN(const int64_t wide, keys.Int("mamba_d_head", 1, kMaxWidth));
-      if (wide * config.state_heads != inner) {
-        return RefuseParameter("{} heads of mamba_d_head {} are not mamba_expand x hidden_size, {}",
-                               config.state_heads, wide, inner);
-      }
-    }
-  } else {
-    ASSIGN_OR_RETURN(inner, keys.Int("ssm.inner_size", 1, kMaxWidth));
-  }
-  if (inner % config.state_heads != 0)
-    return RefuseParameter("{} heads do not share {} values evenly", config.state_heads, inner);
-  config.state_values = static_cast<int>(inner / config.state_heads);
-  return OkStatus();
-}
-
 Status DescribeGraniteHybrid(const FamilySource& source, ModelConfig& config) {
   RETURN_IF_ERROR(kGranite.describe(source, config));
   RETURN_IF_ERROR(ReadExperts(source, config));
@@ -91,17 +60,12 @@ Status DescribeGraniteHybrid(const FamilySource& source, ModelConfig& config) {
   ASSIGN_OR_RETURN(config.recurrent, source.keys.Recurrent("mamba", config.layers));
   if (config.recurrent_layers() == 0) return OkStatus();
   config.recurrence = Recurrence::kMamba2;
-  RETURN_IF_ERROR(ReadHeads(source, config));
+  RETURN_IF_ERROR(ReadStateHeads(source, config));
   if (folder) {
-    ASSIGN_OR_RETURN(config.conv_bias, source.keys.BoolOr("mamba_conv_bias", true));
-    ASSIGN_OR_RETURN(config.recurrent_bias, source.keys.BoolOr("mamba_proj_bias", false));
-    return OkStatus();
+    ASSIGN_OR_RETURN(const int64_t expand, source.keys.IntOr("mamba_expand", 2, 1, 64));
+    RETURN_IF_ERROR(DivideState(source, expand * config.width, config));
   }
-  const auto first = std::find(config.recurrent.begin(), config.recurrent.end(), true);
-  const std::string block = fmt::format("blk.{}.", first - config.recurrent.begin());
-  config.conv_bias = source.store.Find(block + "ssm_conv1d.bias") != nullptr;
-  config.recurrent_bias = source.store.Find(block + "ssm_in.bias") != nullptr;
-  return OkStatus();
+  return ReadMamba2Biases(source, config);
 }
 
 }  // namespace

@@ -2,8 +2,6 @@
 // gates weigh, norms of each head, and a part of each head that rotates. Mixtures have a shared
 // expert, as Qwen 2's. Qwen 3.5 differs in the names of tensors. It rotates by three positions of
 // parts of pictures, which are all the token's own in a text.
-#include <fmt/format.h>
-
 #include "model/families/family.h"
 
 namespace tutti::model {
@@ -93,19 +91,10 @@ Status ReadDeltaLayers(const FamilySource& source, ModelConfig& config) {
 }
 
 Status ReadDeltaHeads(const FamilySource& source, ModelConfig& config) {
-  const HyperParameters& keys = source.keys;
   config.recurrence = Recurrence::kDeltaNet;
-  RETURN_IF_ERROR(ReadInt(keys, "ssm.conv_kernel", 1, 1 << 10, &config.conv_taps));
-  RETURN_IF_ERROR(ReadInt(keys, "ssm.state_size", 1, 1 << 12, &config.state_keys));
-  RETURN_IF_ERROR(ReadInt(keys, "ssm.group_count", 1, kMaxHeads, &config.state_groups));
-  RETURN_IF_ERROR(ReadInt(keys, "ssm.time_step_rank", 1, kMaxHeads, &config.state_heads));
-  if (source.form == Form::kTransformers)
-    return ReadInt(keys, "linear_value_head_dim", 1, 1 << 12, &config.state_values);
-  ASSIGN_OR_RETURN(const int64_t inner, keys.Int("ssm.inner_size", 1, kMaxWidth));
-  if (inner % config.state_heads != 0)
-    return RefuseParameter("{} heads do not share {} values evenly", config.state_heads, inner);
-  config.state_values = static_cast<int>(inner / config.state_heads);
-  return OkStatus();
+  RETURN_IF_ERROR(ReadStateHeads(source, config));
+  if (source.form == Form::kGguf) return OkStatus();
+  return ReadInt(source.keys, "linear_value_head_dim", 1, 1 << 12, &config.state_values);
 }
 
 Status ReadNextMixture(const FamilySource& source, ModelConfig& config) {
