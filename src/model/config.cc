@@ -67,6 +67,36 @@ Status ReadShape(const Family& family, const HyperParameters& metadata, ModelCon
   return OkStatus();
 }
 
+// A GGUF counts blocks that predict further tokens (multi-token prediction) among its own, behind
+// the others. No answer depends on them.
+Status LeaveOutPredictingLayers(const HyperParameters& metadata, const TensorStore& store,
+                                ModelConfig& config) {
+  constexpr std::string_view kKey = "nextn_predict_layers";
+  ASSIGN_OR_RETURN(const int64_t count, metadata.IntOr(kKey, 0, 0, kMaxLayers));
+  if (count >= config.layers) {
+    return RefuseParameter("{} is {}, but {} is {}; there must be more blocks",
+                           metadata.Spelled(kKey), count, metadata.Spelled("block_count"),
+                           config.layers);
+  }
+  config.predicting_layers = static_cast<int>(count);
+  config.layers -= config.predicting_layers;
+  // A file whose block_count does not include them would lose layers of its own.
+  for (int i = config.layers; i < config.layers + config.predicting_layers; ++i) {
+    bool filled = false, predicts = false;
+    for (const StoredTensor& tensor : store.tensors()) {
+      const auto in = InLayer(tensor.name);
+      if (!in || in->first != i) continue;
+      filled = true;
+      predicts |= in->second.starts_with("nextn.");
+    }
+    if (filled && !predicts) {
+      return RefuseParameter("{} is {}, but block {} has no tensor of multi-token prediction",
+                             metadata.Spelled(kKey), count, i);
+    }
+  }
+  return OkStatus();
+}
+
 // The attention factor of a GGUF multiplies YaRN's own; that of a folder replaces it.
 Status ReadYarn(Form form, const HyperParameters& metadata, ModelConfig& config) {
   kernels::YarnParams yarn;
@@ -250,13 +280,6 @@ Status RefuseUnsupported(const Family& family, const HyperParameters& metadata) 
       return RefuseParameter("{} is {}: mixture of experts is not supported in {}",
                              metadata.Spelled(key), count, family.architecture);
   }
-  // A GGUF counts such layers among its own.
-  ASSIGN_OR_RETURN(const int64_t predicting,
-                   metadata.IntOr("nextn_predict_layers", 0, 0, kMaxLayers));
-  if (predicting != 0) {
-    return RefuseParameter("{} is {}: layers that predict several tokens are not supported",
-                           metadata.Spelled("nextn_predict_layers"), predicting);
-  }
   ASSIGN_OR_RETURN(const bool causal, metadata.BoolOr("attention.causal", true));
   if (!causal) return RefuseParameter("attention that is not causal is not supported");
   ASSIGN_OR_RETURN(const bool bias, metadata.BoolOr("mlp_bias", false));
@@ -349,6 +372,7 @@ Result<ModelConfig> ReadModelConfig(const Family& family, Form form, const Hyper
   config.architecture = family.architecture;
   RETURN_IF_ERROR(RefuseUnsupported(family, keys));
   RETURN_IF_ERROR(ReadShape(family, keys, config));
+  if (form == Form::kGguf) RETURN_IF_ERROR(LeaveOutPredictingLayers(keys, store, config));
   RETURN_IF_ERROR(RefuseWindow(family, keys, config));
   RETURN_IF_ERROR(ReadRope(family, form, keys, store, config));
   RETURN_IF_ERROR(family.describe({form, keys, store}, config));

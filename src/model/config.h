@@ -71,6 +71,9 @@ struct ModelConfig {
   std::string architecture;  // "llama", "qwen3", ...: GGUF's name of the family
   std::string name;          // general.name, or empty
   int layers = 0;
+  // Blocks of a GGUF behind the layers, which predict further tokens (multi-token prediction). They
+  // are not loaded.
+  int predicting_layers = 0;
   int width = 0;         // of the residual stream: embedding_length
   int feed_forward = 0;  // rows of gate and of up, in a layer without experts
   int heads = 0;

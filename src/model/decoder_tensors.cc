@@ -153,15 +153,21 @@ std::optional<std::pair<int, std::string_view>> InLayer(std::string_view name,
   return std::pair(layer, name.substr(static_cast<size_t>(at + 1 - name.data())));
 }
 
-bool DecoderTensors::IsNeeded(const StoredTensor& tensor, int layers) const {
+bool DecoderTensors::IsNeeded(const StoredTensor& tensor, const ModelConfig& config) const {
   const std::string& name = tensor.name;
+  const int layers = config.layers;
   if (std::any_of(std::begin(kTables), std::end(kTables),
                   [&](std::string_view end) { return name.ends_with(end); }))
     return false;
   // A GGUF with more layers than its layer count is damaged; folders of some families hold an extra
   // layer for predicting several tokens.
-  if (form_ == Form::kGguf)
-    return !BeginsWithAny(name, kOtherGgufParts) && name.find(".nextn.") == std::string::npos;
+  if (form_ == Form::kGguf) {
+    const auto in = InLayer(name);
+    const bool predicts =
+        in && in->first >= layers && in->first < layers + config.predicting_layers;
+    return !predicts && !BeginsWithAny(name, kOtherGgufParts) &&
+           name.find(".nextn.") == std::string::npos;
+  }
   if (const auto in = InLayer(name)) return in->first < layers;
   // A name that was translated is of the text.
   if (!tensor.in_file.empty()) return true;
@@ -181,7 +187,7 @@ void DecoderTensors::DropUnneeded(const ModelConfig& config, std::vector<std::st
     // Many files repeat the embedding as the head; the factors of longrope are in `config`.
     if (config.tied_head && tensors_[i].name == "output.weight") continue;
     if (config.rope_long && tensors_[i].name.starts_with("rope_factors_")) continue;
-    if (!IsNeeded(tensors_[i], config.layers)) {
+    if (!IsNeeded(tensors_[i], config)) {
       const StoredTensor& tensor = tensors_[i];
       dropped.push_back(tensor.in_file.empty() ? tensor.name : tensor.in_file);
       continue;

@@ -51,7 +51,7 @@ class DecoderTensors final : public TensorStore {
   Status Replace(const std::string& name, const std::vector<Part>& parts);
   Status SplitJoinedExperts(const ModelConfig& config, const std::string& block);
   void Index();
-  bool IsNeeded(const StoredTensor& tensor, int layers) const;
+  bool IsNeeded(const StoredTensor& tensor, const ModelConfig& config) const;
 
   const std::unique_ptr<TensorStore> files_;
   const Family& family_;

@@ -89,6 +89,16 @@ Change More(const std::string& name, std::vector<uint64_t> ne) {
     w.Tensor({name, ne, 0, Bytes(count * 4), std::nullopt});
   };
 }
+// A second block, of which the file says that it predicts further tokens. `tensor`: what it holds
+// besides a matrix; with "", it holds nothing.
+Change WithPredictingBlock(const std::string& tensor) {
+  return [=](Writer& w) {
+    w.Without("llama.block_count").U32("llama.block_count", 2).U32("llama.nextn_predict_layers", 1);
+    if (tensor.empty()) return;
+    More("blk.1." + tensor, {4, 4})(w);
+    More("blk.1.ffn_up.weight", {4, 4})(w);
+  };
+}
 Change Tokens(std::vector<std::string> last) {
   return [=](Writer& w) {
     std::vector<std::string> tokens = CheckpointTokens();
@@ -161,6 +171,9 @@ TEST(OddGgufTest, WhatNoAnswerDependsOnIsServed) {
       {"a tensor of pictures", More("v.patch_embd.weight", {4, 4}), "v.patch_embd.weight"},
       {"a tensor of a projector", More("mm.0.weight", {4, 4}), "mm.0.weight"},
       {"tensors that guess several tokens", More("blk.0.nextn.eh_proj.weight", {4, 4}), "nextn"},
+      {"a block that predicts further tokens", WithPredictingBlock("nextn.eh_proj.weight"),
+       "2 tensors are not needed"},
+      {"a block that predicts, whose tensors were left out", WithPredictingBlock("")},
       {"tokens of equal text", Tokens({"a", "a", "x"}), "have the same text 'a'"},
       {"tokens without a text", Tokens({"", "", ""})},
       {"no key of the vocabulary's size", [](Writer& w) { w.Without("llama.vocab_size"); }},
@@ -196,6 +209,10 @@ TEST(OddGgufTest, WhatWouldMakeAnswersWrongIsRefused) {
        "model_hparam"},
       {"a norm is missing", [](Writer& w) { w.Without("blk.0.attn_norm.weight"); },
        "model_tensor_missing"},
+      {"a count of predicting blocks that block_count leaves out",
+       WithPredictingBlock("ffn_norm.weight"), "model_hparam"},
+      {"only blocks that predict",
+       WithNumber("llama.nextn_predict_layers", ValueType::kUint32, uint32_t{1}), "model_hparam"},
       {"no tokens", [=](Writer& w) { w.Without(token + "tokens"); }, "gguf_key"},
       {"no kind of tokenizer", [=](Writer& w) { w.Without(token + "model"); }, "gguf_key"},
       {"a kind of tokenizer nobody knows", WithText(token + "model", "rwkv"),

@@ -371,6 +371,51 @@ TEST(DecoderFamiliesTest, StatesOfAnotherWidthThanTheTensorsAreRefused) {
   EXPECT_EQ(refused, 8);
 }
 
+// A GGUF has the layers of multi-token prediction as blocks behind the others; folders of Qwen have
+// them under a name of their own, those of GLM as layers behind the last.
+TEST(DecoderFamiliesTest, LayersThatPredictFurtherTokensAreNotLoaded) {
+  int models = 0;
+  for (const FamilyGolden& golden : FamilyGoldens()) {
+    const bool glm = golden.family == "glm4moe";
+    if (!glm && golden.family != "qwen35" && golden.family != "qwen3next") continue;
+    SCOPED_TRACE(golden.family);
+    FamilyGolden predicting = golden;
+    boost::json::object& keys = predicting.entry.at("keys").as_object();
+    const auto layers = keys.at("block_count").to_number<int>();
+    keys["block_count"] = layers + 1;
+    keys["nextn_predict_layers"] = 1;
+    boost::json::object& tensors = predicting.entry.at("tensors").as_object();
+    boost::json::object& names = predicting.entry.at("names").as_object();
+    const auto add = [&](const std::string& rest, const boost::json::array& shape,
+                         std::string_view gguf) {
+      const std::string name = (glm ? fmt::format("model.layers.{}.", layers) : "mtp.") + rest;
+      tensors[name] = shape;
+      names[name] = fmt::format("blk.{}.{}", layers, gguf);
+    };
+    add("eh_proj.weight", {64, 128}, "nextn.eh_proj.weight");
+    add("shared_head.norm.weight", {64}, "nextn.shared_head_norm.weight");
+    add("input_layernorm.weight", {64}, "attn_norm.weight");
+    add("self_attn.q_proj.weight", {256, 64}, "attn_q.weight");
+    add("mlp.down_proj.weight", {64, 96}, "ffn_down.weight");
+    for (const bool folder : {false, true}) {
+      const auto whole = folder ? LoadFolder(predicting, WeightMode::kF32)
+                                : LoadGguf(predicting, WeightMode::kF32);
+      ASSERT_TRUE(whole.ok()) << whole.status();
+      const auto plain =
+          folder ? LoadFolder(golden, WeightMode::kF32) : LoadGguf(golden, WeightMode::kF32);
+      ASSERT_TRUE(plain.ok()) << plain.status();
+      EXPECT_EQ((*whole)->config().layers, layers);
+      ASSERT_EQ((*whole)->bytes(), (*plain)->bytes());
+      EXPECT_EQ(std::memcmp((*whole)->data(), (*plain)->data(), (*plain)->bytes()), 0);
+    }
+    const Agreement agreement =
+        Compare(golden, *LoadGguf(predicting, WeightMode::kF32), kernels::DetectIsas().back());
+    EXPECT_EQ(agreement.same, 64);
+    ++models;
+  }
+  EXPECT_EQ(models, 3);
+}
+
 TEST(DecoderFamiliesTest, ARunnerWithoutSlotsRefusesAModelWithStates) {
   int refused = 0;
   for (const FamilyGolden& golden : FamilyGoldens()) {
