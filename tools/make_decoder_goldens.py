@@ -8,8 +8,8 @@ saves it, its tensors replaced by generated values under the names and shapes of
 shapes and config.json are the library's own, and the values need no room here. Names of the GGUF form are those of the
 package gguf, its keys those that the public converters write. Value i of a tensor is
     ((splitmix64(fnv1a64(name) + i) >> 40) / 2^23 - 1) * spread, exact in float32,
-where weights of norms have 1 added, but those of Gemma, Nemotron, Qwen3-Next and Qwen 3.5, which are stored less 1. The
-spreads of the embedding and of all others are chosen so that no model only repeats what it reads.
+where weights of norms have 1 added, but those of Gemma, Nemotron, Qwen3-Next and Qwen 3.5, which are stored less 1, and
+xIELU's beta has 0.5 added and its epsilon is -1e-6. The spreads of the embedding and of all others are chosen so that no model only repeats what it reads.
 
 Of each: a prompt, the 64 tokens chosen greedily after it, and the logits that every fourth was chosen from (of all, in
 entries without "every"), times 10^4 and rounded. A prompt is taken whose every choice leads by 0.01, so that no rounding
@@ -55,7 +55,11 @@ def generated(name, shape, plus, spreads):
     values = ((numbers >> np.uint64(40)).astype(np.float64) / 2**23 - 1) * spread
     if "norm" in name and not name.endswith(".bias"):
         values += plus
-    return torch.tensor(values.astype(np.float32)).view(*shape)
+    if name.endswith(".act_fn.beta"):
+        values += 0.5
+    if name.endswith(".act_fn.eps"):
+        values[:] = -1e-6
+    return torch.tensor(values.astype(np.float32)).view(shape)
 
 
 def families(transformers):
@@ -83,6 +87,20 @@ def families(transformers):
                 linear_value_head_dim=32, linear_conv_kernel_dim=3, num_experts=6, num_experts_per_tok=3,
                 moe_intermediate_size=32, shared_expert_intermediate_size=64,
                 layer_types=["full_attention", "linear_attention", "linear_attention"]))),
+            ("lfm2moe", "lfm2moe", t.Lfm2MoeForCausalLM(t.Lfm2MoeConfig(
+                **five, num_dense_layers=2, num_experts=6, num_experts_per_tok=3, moe_intermediate_size=32,
+                layer_types=["conv", "conv", "full_attention", "conv", "full_attention"]))),
+            ("lfm2moe with biases", "lfm2moe", t.Lfm2MoeForCausalLM(t.Lfm2MoeConfig(
+                **dict(shape, num_key_value_heads=1), num_dense_layers=1, num_experts=5, num_experts_per_tok=2,
+                moe_intermediate_size=64, conv_L_cache=4, conv_bias=True, tie_word_embeddings=False,
+                layer_types=["full_attention", "conv", "conv"]))),
+            ("nemotron_h", "nemotron_h", t.NemotronHForCausalLM(t.NemotronHConfig(
+                **shape, head_dim=32, mamba_num_heads=4, mamba_head_dim=32, ssm_state_size=16, n_groups=2, chunk_size=8,
+                layers_block_type=["linear_attention", "mlp", "full_attention", "mlp", "linear_attention"]))),
+            ("nemotron_h with biases", "nemotron_h", t.NemotronHForCausalLM(t.NemotronHConfig(
+                **dict(shape, num_key_value_heads=1), head_dim=16, mamba_num_heads=2, mamba_head_dim=64, ssm_state_size=32,
+                n_groups=1, conv_kernel=3, use_conv_bias=False, use_bias=True, mlp_bias=True, chunk_size=8,
+                layers_block_type=["full_attention", "linear_attention", "linear_attention", "mlp"]))),
         ]
     gemma = dict(shape, head_dim=32, query_pre_attn_scalar=32, sliding_window=16, tie_word_embeddings=False)
     return [
@@ -194,6 +212,19 @@ def families(transformers):
         ("lfm2 with biases", "lfm2", t.Lfm2ForCausalLM(t.Lfm2Config(
             **dict(shape, num_key_value_heads=1), norm_eps=1e-5, block_auto_adjust_ff_dim=False, conv_L_cache=4,
             conv_bias=True, tie_word_embeddings=False, layer_types=["full_attention", "conv", "conv"]))),
+        ("apertus", "apertus", t.ApertusForCausalLM(t.ApertusConfig(**shape, rope_scaling=llama3))),
+        ("apertus with biases", "apertus", t.ApertusForCausalLM(t.ApertusConfig(
+            **dict(shape, num_key_value_heads=1), head_dim=32, rope_scaling=None, attention_bias=True,
+            tie_word_embeddings=True))),
+        ("falcon h1", "falcon-h1", t.FalconH1ForCausalLM(t.FalconH1Config(
+            **shape, head_dim=32, mamba_d_ssm=128, mamba_n_heads=4, mamba_d_state=16, mamba_n_groups=2, mamba_chunk_size=8,
+            embedding_multiplier=3.0, lm_head_multiplier=0.5, mlp_multipliers=[0.75, 1.5], key_multiplier=0.6,
+            attention_out_multiplier=0.9, attention_in_multiplier=1.2, ssm_multipliers=[0.7, 0.8, 1.25, 1.5, 0.6],
+            ssm_in_multiplier=1.25, ssm_out_multiplier=0.3))),
+        ("falcon h1 with norms", "falcon-h1", t.FalconH1ForCausalLM(t.FalconH1Config(
+            **dict(shape, num_key_value_heads=1), head_dim=16, mamba_d_ssm=64, mamba_n_heads=2, mamba_d_state=32,
+            mamba_n_groups=2, mamba_d_conv=3, mamba_conv_bias=False, mamba_rms_norm=True, mamba_norm_before_gate=False, mamba_chunk_size=8,
+            ssm_out_multiplier=0.5))),
     ]
 
 
@@ -201,17 +232,20 @@ def gguf_keys(arch, c):
     """As the public converters write them for that architecture."""
     head_dim = c.get("head_dim") or c["hidden_size"] // c["num_attention_heads"]
     keys = {
-        "block_count": c["num_hidden_layers"], "context_length": c["max_position_embeddings"],
+        "block_count": c.get("num_hidden_layers") or len(c["layers_block_type"]), "context_length": c["max_position_embeddings"],
         "embedding_length": c["hidden_size"],
         "attention.head_count": c["num_attention_heads"], "attention.head_count_kv": c["num_key_value_heads"],
-        "rope.freq_base": float(c.get("rope_theta") or c["rope_parameters"]["rope_theta"]), "vocab_size": c["vocab_size"],
+        "vocab_size": c["vocab_size"],
     }
+    if arch != "nemotron_h":
+        keys["rope.freq_base"] = float(c.get("rope_theta") or c["rope_parameters"]["rope_theta"])
     if "intermediate_size" in c:
         keys["feed_forward_length"] = c["intermediate_size"]
-    for key in ("rms_norm_eps", "layer_norm_eps", "norm_eps", "norm_epsilon"):
+    rms = arch in ("lfm2", "lfm2moe", "nemotron_h")
+    for key in ("rms_norm_eps", "layer_norm_eps", "norm_eps", "norm_epsilon", "layer_norm_epsilon"):
         if key in c:
-            keys["attention.layer_norm_rms_epsilon" if key == "rms_norm_eps" or arch == "lfm2" else "attention.layer_norm_epsilon"] = c[key]
-    if arch in ("llama", "granite", "granitehybrid", "granitemoe", "smollm3", "arcee", "cohere2"):
+            keys["attention.layer_norm_rms_epsilon" if key == "rms_norm_eps" or rms else "attention.layer_norm_epsilon"] = c[key]
+    if arch in ("llama", "granite", "granitehybrid", "granitemoe", "smollm3", "arcee", "cohere2", "apertus"):
         keys["rope.dimension_count"] = head_dim
     if arch in ("command-r", "cohere2"):
         keys["logit_scale"] = c["logit_scale"]
@@ -228,10 +262,21 @@ def gguf_keys(arch, c):
                      "ssm.inner_size": c["mamba_expand"] * c["hidden_size"],
                      "expert_shared_feed_forward_length": c["shared_intermediate_size"],
                      "rope.scaling.finetuned": c["position_embedding_type"] == "rope"})
-    if arch == "lfm2":
+    if arch == "falcon-h1":
+        keys.update({"ssm.conv_kernel": c["mamba_d_conv"], "ssm.state_size": c["mamba_d_state"],
+                     "ssm.group_count": c["mamba_n_groups"], "ssm.time_step_rank": c["mamba_n_heads"],
+                     "ssm.inner_size": c["mamba_d_ssm"]})
+    if arch == "nemotron_h":
+        kinds = c["layers_block_type"]
+        keys["attention.head_count_kv"] = [c["num_key_value_heads"] * (kind == "full_attention") for kind in kinds]
+        keys["feed_forward_length"] = [c["intermediate_size"] * (kind == "mlp") for kind in kinds]
+        keys.update({"ssm.conv_kernel": c["conv_kernel"], "ssm.state_size": c["ssm_state_size"],
+                     "ssm.group_count": c["n_groups"], "ssm.time_step_rank": c["mamba_num_heads"],
+                     "ssm.inner_size": c["mamba_num_heads"] * c["mamba_head_dim"]})
+    if arch in ("lfm2", "lfm2moe"):
         keys["attention.head_count_kv"] = [c["num_key_value_heads"] * (kind == "full_attention") for kind in c["layer_types"]]
         keys["shortconv.l_cache"] = c["conv_L_cache"]
-        if c["block_auto_adjust_ff_dim"]:
+        if c.get("block_auto_adjust_ff_dim"):
             rows = int(c["block_ffn_dim_multiplier"] * int(2 * c["intermediate_size"] / 3))
             keys["feed_forward_length"] = -(-rows // c["block_multiple_of"]) * c["block_multiple_of"]
     delta = arch in ("qwen3next", "qwen35", "qwen35moe")
@@ -259,10 +304,13 @@ def gguf_keys(arch, c):
     if arch == "gemma2":
         keys["attn_logit_softcapping"] = c["attn_logit_softcapping"]
         keys["final_logit_softcapping"] = c["final_logit_softcapping"]
+    if arch == "lfm2moe":
+        keys.update({"expert_gating_func": 2, "leading_dense_block_count": c["num_dense_layers"]})
     experts = c.get("num_local_experts") or c.get("num_experts") or c.get("n_routed_experts") or c.get("moe_num_experts")
+    experts = experts if arch != "nemotron_h" else None  # stated, but no layer has them
     if experts:
         keys.update({"expert_count": experts, "expert_used_count": c.get("num_experts_per_tok") or c.get("moe_k")})
-    if arch in ("qwen2moe", "qwen3moe", "glm4moe", "ernie4_5-moe") or (delta and experts):
+    if arch in ("qwen2moe", "qwen3moe", "glm4moe", "ernie4_5-moe", "lfm2moe") or (delta and experts):
         keys["expert_feed_forward_length"] = c["moe_intermediate_size"]
     if arch == "qwen2moe" or (delta and experts):
         keys["expert_shared_feed_forward_length"] = c["shared_expert_intermediate_size"]
@@ -305,7 +353,14 @@ def gguf_names(arch, names, layers):
     for name in names:
         expert = re.search(r"\.experts\.(\d+)\.", name)
         plain = name.replace(expert.group(0), ".experts.") if expert else name
-        plain = plain.replace("e_score_correction_bias", "e_score_correction.bias")
+        plain = plain.replace("e_score_correction_bias", "e_score_correction.bias").replace("expert_bias", "expert_bias.bias")
+        if arch == "lfm2moe" and expert:
+            plain = plain.removeprefix("model.")
+        if arch == "nemotron_h":
+            plain = plain.replace("model.", "backbone.", 1)
+        if ".act_fn." in name:  # a list over the layers in a key
+            found[name] = "xielu." + name.split(".act_fn.")[1]
+            continue
         mapped = known.get_name(plain.replace(".dt_bias", ".dt_proj.bias"), try_suffixes=(".weight", ".bias"))
         if arch in ("granitehybrid", "granitemoe") and (".shared_mlp." in name or ".block_sparse_moe." in name):
             block, mixture = f"blk.{name.split('.')[2]}.ffn_", any("block_sparse_moe" in other for other in names)
@@ -381,6 +436,8 @@ def main():
             tensors = {key: generated(key, shape, plus, spreads) for key, shape in shapes.items()}
             save_file(tensors, path, metadata={"format": "pt"})
             model = type(made).from_pretrained(folder, attn_implementation="eager").float().eval()
+            # The library loads parameters of activations in bfloat16.
+            model.load_state_dict({key: value for key, value in tensors.items() if ".act_fn." in key}, strict=False)
             with open(os.path.join(folder, "config.json"), encoding="utf-8") as file:
                 config = json.load(file)
         for seed in range(FIRST.get(name, 1), 200):
@@ -390,8 +447,9 @@ def main():
                 break
         else:
             raise SystemExit(f"{name}: no prompt will do")
-        golden.append({"family": name, "config": config, "gguf": arch, "keys": gguf_keys(arch, config),
-                       "names": gguf_names(arch, tensors, config["num_hidden_layers"]),
+        keys = gguf_keys(arch, config)
+        golden.append({"family": name, "config": config, "gguf": arch, "keys": keys,
+                       "names": gguf_names(arch, tensors, keys["block_count"]),
                        "tensors": {key: list(value.shape) for key, value in tensors.items()},
                        "spreads": spreads, "prompt": PROMPT, "ids": ids, "every": EVERY, "logits": rows[::EVERY]})
         print(name, len(tensors), "tensors, prompt", seed, "lead", round(lead, 3), "kinds of tokens", len(set(ids[PROMPT:])),

@@ -59,6 +59,15 @@ enum class GateKind : uint8_t {
   kSilu,
   kGeluTanh,
   kRelu2,  // max(x, 0)^2; only without a gate
+  kXielu,  // Xielu; only without a gate
+};
+
+// Parameters of xIELU (Apertus) in one layer, as files store them.
+struct Xielu {
+  float alpha_positive = 0;
+  float alpha_negative = 0;
+  float beta = 0.5F;
+  float epsilon = -1e-6F;  // below 0
 };
 
 // How a router's logits become the scores of experts.
@@ -114,6 +123,7 @@ struct ModelConfig {
   bool parallel = false;
   std::string_view ffn_norm = "ffn_norm";  // tensor of the norm before the feed-forward
   GateKind gate = GateKind::kSilu;
+  std::vector<Xielu> xielu;      // [layers] with that activation; empty: another
   bool gated = true;             // activation(gate) * up, otherwise activation(up)
   bool ffn_bias = false;         // a network without a gate has biases
   double embedding_scale = 1.0;  // rows of the embedding are multiplied by it

@@ -4,7 +4,6 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
-#include <numbers>
 #include <utility>
 
 #include "kernels/attention_plan.h"
@@ -356,7 +355,7 @@ Decoder::Activations Decoder::FeedForward(int index, int rows, Team& team) {
                             .norm_bias = layer.ffn_norm_bias},
                            config.gated ? layer.gate_up : layer.up, team);
   return config.gated ? GateUp(layer.gate_up, layer.down, std::move(in), team)
-                      : UpAlone(layer, std::move(in), team);
+                      : UpAlone(index, std::move(in), team);
 }
 
 // A norm of one row of the residual stream: RMSNorm, or LayerNorm where there is a bias.
@@ -657,46 +656,6 @@ Decoder::Activations Decoder::GateUp(const Projection& gate_up, const Projection
   return gated;
 }
 
-// activation(up) in the form that `down` reads, of a network without a gate.
-Decoder::Activations Decoder::UpAlone(const LayerWeights& layer, Activations in, Team& team) {
-  const int rows = in.rows;
-  const int cols = weights_->config().feed_forward;
-  const auto stride = static_cast<size_t>(cols);
-  float* up = shared_ffn_.floats;
-  Project(layer.up, std::move(in), Epilogue::kStore, up, stride, &layer.down, team);
-  team.ForEachRow(rows, [&](size_t row) { Activate(up + row * stride); });
-  return Prepare({.x = up, .stride = stride, .rows = rows, .cols = cols}, layer.down, team);
-}
-
-// The activation of one row of a network without a gate, in place.
-void Decoder::Activate(float* up) const {
-  const int count = weights_->config().feed_forward;
-  if (weights_->config().gate == GateKind::kSilu) CHECK(false) << "a family without such a network";
-  if (weights_->config().gate == GateKind::kRelu2) {
-    for (int i = 0; i < count; ++i) {
-      const float positive = std::max(up[i], 0.0F);
-      up[i] = positive * positive;
-    }
-    return;
-  }
-  // gelu(x) = x sigmoid(2u), where u = sqrt(2 / pi) (x + 0.044715 x^3), is silu(2u) * (x / 2u):
-  // that is what the kernel of the gated form computes, of some values at a time.
-  constexpr int kAtOnce = 256;
-  constexpr float kCubic = 0.044715F;
-  const float twice = 2 * std::sqrt(2 * std::numbers::inv_pi_v<float>);
-  float gate[kAtOnce], factor[kAtOnce];
-  for (int begin = 0; begin < count; begin += kAtOnce) {
-    const int here = std::min(kAtOnce, count - begin);
-    for (int i = 0; i < here; ++i) {
-      const float x = up[begin + i];
-      const float slope = twice * (1 + kCubic * x * x);  // 2u / x, above 0
-      gate[i] = slope * x;
-      factor[i] = 1 / slope;
-    }
-    kernels_.rows.silu_mul(gate, factor, here, up + begin);
-  }
-}
-
 kernels::KvLayerView Decoder::KvOf(int layer, const DecoderBatch& batch) const {
   const auto blocks = static_cast<size_t>(batch.kv_blocks);
   return {batch.kv + static_cast<size_t>(place_in_kind_[static_cast<size_t>(layer)]) * blocks *
@@ -819,25 +778,6 @@ void Decoder::Attend(int layer, const DecoderBatch& batch, Team& team) {
   std::byte* scratch = workers_[static_cast<size_t>(team.worker())].attention;
   team.ForEachInOrder(batch.attention_items, [&](int item) {
     kernels_.attention.run_item(args, batch.attention, item, scratch);
-  });
-}
-
-// Multiplies the outputs of attention by the sigmoid of their gates, which lie behind the values.
-void Decoder::GateAttention(int rows, Team& team) {
-  const ModelConfig& config = weights_->config();
-  const auto count = static_cast<size_t>(config.q_rows());
-  const auto begin = count + 2 * static_cast<size_t>(config.kv_rows());
-  // sigmoid(g) x is silu(g) (x / g), which a kernel computes. At 0 that is no number; between
-  // -kLeast and kLeast the sigmoid is 1/2 within the precision of floats.
-  constexpr float kLeast = 1e-7F;
-  team.ForEachRow(rows, [&](size_t row) {
-    float* gates = qkv_ + row * static_cast<size_t>(qkv_columns_) + begin;
-    float* out = attn_ + row * count;
-    for (size_t i = 0; i < count; ++i) {
-      gates[i] = std::fabs(gates[i]) < kLeast ? kLeast : gates[i];
-      out[i] /= gates[i];
-    }
-    kernels_.rows.silu_mul(gates, out, config.q_rows(), out);
   });
 }
 

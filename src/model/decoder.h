@@ -216,6 +216,10 @@ class Decoder {
   void PrepareRow(const RecurrentWeights& layer, float* row) const;
   void UpdateStates(int index, const DecoderBatch& batch, Team& team);
   void FinishRecurrentRow(const RecurrentWeights& layer, const float* row, float* out) const;
+  // decoder_activations.cc: feed-forwards without a gate, gates of attention.
+  Activations UpAlone(int index, Activations in, Team& team);
+  void Activate(int index, float* up) const;
+  void GateAttention(int rows, Team& team);
   void AttentionPart(int index, const DecoderBatch& batch, Activations* gated, Team& team);
   void UnfusedLayer(int index, const DecoderBatch& batch, Team& team);
   void UnfusedHead(const HeadBatch& batch, Team& team);
@@ -231,15 +235,12 @@ class Decoder {
                   const Projection* next, Team& team);
   Activations FeedForward(int index, int rows, Team& team);
   Activations GateUp(const Projection& gate_up, const Projection& down, Activations in, Team& team);
-  Activations UpAlone(const LayerWeights& layer, Activations in, Team& team);
-  void Activate(float* up) const;
   void RotateHeads(const float* cos_sin, float* qkv) const;
   void NormHeads(const LayerWeights& layer, float* qkv) const;
   void GrowQueries(int position, float* queries) const;
   void ReadKeysAhead(int layer, const DecoderBatch& batch, const Team& team);
   void RopeAppend(int layer, const DecoderBatch& batch, Team& team);
   void Attend(int layer, const DecoderBatch& batch, Team& team);
-  void GateAttention(int rows, Team& team);
   kernels::KvLayerView KvOf(int layer, const DecoderBatch& batch) const;
 
   const std::shared_ptr<const Weights> weights_;

@@ -187,6 +187,8 @@ void DecoderTensors::DropUnneeded(const ModelConfig& config, std::vector<std::st
     // Many files repeat the embedding as the head; the factors of longrope are in `config`.
     if (config.tied_head && tensors_[i].name == "output.weight") continue;
     if (config.rope_long && tensors_[i].name.starts_with("rope_factors_")) continue;
+    const auto in = InLayer(tensors_[i].name);
+    if (!config.xielu.empty() && in && in->second.starts_with("xielu.")) continue;  // the same
     if (!IsNeeded(tensors_[i], config)) {
       const StoredTensor& tensor = tensors_[i];
       dropped.push_back(tensor.in_file.empty() ? tensor.name : tensor.in_file);

@@ -122,7 +122,7 @@ void Decoder::UnfusedLayer(int index, const DecoderBatch& batch, Team& team) {
   }
   team.ForEachRow(rows, [&](size_t row) {
     float* gate = gate_ + row * ffn;
-    if (!config.gated) return Activate(gate);
+    if (!config.gated) return Activate(index, gate);
     const float* up = up_ + row * ffn;
     if (config.gate == GateKind::kSilu)
       return kernels_.rows.silu_mul(gate, up, config.feed_forward, gate);

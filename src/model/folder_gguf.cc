@@ -266,6 +266,7 @@ class KeyWriter {
     if (config_.state_heads != 0)
       PutInt("ssm.inner_size", config_.state_heads * config_.state_values);
     if (family_.recurrent_interval) PutRecurrentLayers();
+    if (!config_.xielu.empty()) PutXielu();
     RETURN_IF_ERROR(PutFamilyKeys());
     // Readers of the hybrids take it for whether they rotate.
     if (family_.kv_heads_by_layer && config_.rope_mode != kernels::RopeMode::kNone)
@@ -321,6 +322,20 @@ class KeyWriter {
       regular &= recurrent[static_cast<size_t>(i)] == ((i + 1) % every != 0);
     if (regular) return PutInt("full_attention_interval", every);
     out_.Bools(Named("attention.recurrent_layers"), recurrent);
+  }
+
+  // These keys have no architecture before them.
+  void PutXielu() {
+    const std::pair<const char*, float Xielu::*> parameters[] = {
+        {"xielu.alpha_p", &Xielu::alpha_positive},
+        {"xielu.alpha_n", &Xielu::alpha_negative},
+        {"xielu.beta", &Xielu::beta},
+        {"xielu.eps", &Xielu::epsilon}};
+    for (const auto& [key, parameter] : parameters) {
+      std::vector<float> values;
+      for (const Xielu& layer : config_.xielu) values.push_back(layer.*parameter);
+      out_.Floats(key, values);
+    }
   }
 
   void PutExperts() {

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
+
 namespace tutti::model {
 
 Status ReadInt(const HyperParameters& parameters, std::string_view name, int64_t low, int64_t high,
@@ -9,6 +11,11 @@ Status ReadInt(const HyperParameters& parameters, std::string_view name, int64_t
   ASSIGN_OR_RETURN(const int64_t value, parameters.Int(name, low, high));
   *out = static_cast<int>(value);
   return OkStatus();
+}
+
+Result<std::vector<float>> HyperParameters::FloatsOfLayers(std::string_view name,
+                                                           int /*layers*/) const {
+  return RefuseParameter("{} is missing", Spelled(name));
 }
 
 std::optional<int64_t> IntegerAt(const gguf::Value& value, uint64_t index) {
@@ -124,6 +131,21 @@ Result<std::vector<bool>> GgufParameters::Flags(std::string_view name, int layer
   for (size_t i = 0; i < flags.size(); ++i)
     flags[i] = gguf::LoadUnaligned<uint8_t>(value->at(i)) != 0;
   return flags;
+}
+
+Result<std::vector<float>> GgufParameters::FloatsOfLayers(std::string_view name, int layers) const {
+  const std::optional<gguf::Value> value = header_.Find(name);
+  if (!value) return RefuseParameter("the file does not have the key {}", name);
+  const auto wanted = static_cast<uint64_t>(layers);
+  const bool fits = !value->is_array() || value->count == wanted;
+  std::vector<float> values;
+  for (uint64_t i = 0; fits && value->element == gguf::ValueType::kFloat32 && i < wanted; ++i) {
+    values.push_back(gguf::LoadUnaligned<float>(value->at(value->is_array() ? i : 0)));
+    if (!std::isfinite(values.back())) break;
+  }
+  if (values.size() == wanted && std::isfinite(values.back())) return values;
+  return RefuseParameter("{} is {}, not a finite number for each of {} layers", name,
+                         gguf::RenderValue(*value, 64), layers);
 }
 
 Result<std::vector<bool>> GgufParameters::Listed(std::string_view name, int /*layers*/) const {

@@ -56,6 +56,9 @@ class HyperParameters {
   }
   // For each of `layers` layers, whether a list of indices names it; of config.json alone.
   virtual Result<std::vector<bool>> Listed(std::string_view name, int layers) const = 0;
+  // A finite number for each of `layers` layers; of a GGUF alone, where `name` is the whole key,
+  // without the architecture, and holds a list or one number for all.
+  virtual Result<std::vector<float>> FloatsOfLayers(std::string_view name, int layers) const;
   // Numbers above 0; of config.json alone.
   virtual Result<std::vector<float>> Floats(std::string_view name) const = 0;
 
@@ -95,6 +98,7 @@ class GgufParameters final : public HyperParameters {
   Result<std::vector<bool>> Flags(std::string_view name, int layers) const override;
   Result<std::vector<bool>> Listed(std::string_view name, int layers) const override;
   Result<std::vector<float>> Floats(std::string_view name) const override;
+  Result<std::vector<float>> FloatsOfLayers(std::string_view name, int layers) const override;
   Result<std::vector<bool>> Recurrent(std::string_view kind, int layers) const override;
   Result<int64_t> IntOfSome(std::string_view name, int64_t low, int64_t high) const override;
 

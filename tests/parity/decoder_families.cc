@@ -58,6 +58,8 @@ std::vector<GeneratedTensor> TensorsOf(const FamilyGolden& golden) {
         !HasNormsLessOne(golden)) {
       for (float& value : out.values) value += 1;
     }
+    if (out.name.ends_with(".act_fn.beta")) out.values[0] += 0.5F;
+    if (out.name.ends_with(".act_fn.eps")) out.values[0] = -1e-6F;
     tensors.push_back(std::move(out));
   }
   return tensors;
@@ -184,10 +186,15 @@ gguf::testing::Bytes GgufOf(const FamilyGolden& golden, tensor::DType type) {
   }
   const bool delta = architecture == "qwen3next" || architecture.starts_with("qwen35");
   std::map<std::string, std::map<size_t, GeneratedTensor>> stacked;
+  std::map<std::string, std::vector<float>> lists;  // keys with a value for each layer
   for (GeneratedTensor& tensor : TensorsOf(golden)) {
     std::string name(golden.entry.at("names").at(tensor.name).as_string());
     if (const size_t mark = name.find('#'); mark != std::string::npos) {
       stacked[name.substr(0, mark)].emplace(std::stoul(name.substr(mark + 1)), std::move(tensor));
+      continue;
+    }
+    if (name.starts_with("xielu.")) {
+      lists[name].push_back(tensor.values[0]);
       continue;
     }
     if (interleaved && name.find(".attn_q.") != std::string::npos)
@@ -243,6 +250,7 @@ gguf::testing::Bytes GgufOf(const FamilyGolden& golden, tensor::DType type) {
                     tensor.values);
     }
   }
+  for (const auto& [name, values] : lists) writer.Floats(name, values);
   for (auto& [name, experts] : stacked) {
     std::vector<float> values;
     for (const auto& [number, tensor] : experts)

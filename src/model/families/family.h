@@ -143,6 +143,7 @@ extern const Family kGlm4, kGlm4Moe;
 extern const Family kHunyuan;
 extern const Family kLfm2;
 extern const Family kCohere, kCohere2;
+extern const Family kApertus;
 extern const Family kArcee;
 extern const Family kNemotron;
 extern const Family kStarcoder2;
