@@ -24,9 +24,11 @@ Status ReadShape(const Family& family, const HyperParameters& metadata, ModelCon
   RETURN_IF_ERROR(ReadInt(metadata, "embedding_length", 1, kMaxWidth, &config.width));
   // A mixture may have no layer of that width.
   const bool of_experts = family.expert_width_key && !metadata.Has("feed_forward_length");
-  RETURN_IF_ERROR(ReadInt(metadata,
-                          of_experts ? "expert_feed_forward_length" : "feed_forward_length", 1,
-                          kMaxFeedForward, &config.feed_forward));
+  const char* const width_key = of_experts ? "expert_feed_forward_length" : "feed_forward_length";
+  ASSIGN_OR_RETURN(const int64_t feed_forward,
+                   family.kv_heads_by_layer ? metadata.IntOfSome(width_key, 1, kMaxFeedForward)
+                                            : metadata.Int(width_key, 1, kMaxFeedForward));
+  config.feed_forward = static_cast<int>(feed_forward);
   RETURN_IF_ERROR(ReadInt(metadata, "attention.head_count", 1, kMaxHeads, &config.heads));
   int64_t kv_heads = config.heads;
   if (constexpr std::string_view kKey = "attention.head_count_kv"; metadata.Has(kKey)) {
@@ -283,7 +285,8 @@ Status RefuseUnsupported(const Family& family, const HyperParameters& metadata) 
   ASSIGN_OR_RETURN(const bool causal, metadata.BoolOr("attention.causal", true));
   if (!causal) return RefuseParameter("attention that is not causal is not supported");
   ASSIGN_OR_RETURN(const bool bias, metadata.BoolOr("mlp_bias", false));
-  if (bias) return RefuseParameter("mlp_bias is true, which is not supported (false is)");
+  if (bias && !Understands(family, "mlp_bias"))
+    return RefuseParameter("mlp_bias is true, which is not supported (false is)");
   for (const auto& [key, neutral] : {std::pair<const char*, double>{"attn_logit_softcapping", 0.0},
                                      {"final_logit_softcapping", 0.0},
                                      {"attention.clamp_kqv", 0.0},
@@ -347,6 +350,7 @@ const char* TraitFault(const ModelConfig& config) {
     return "parallel parts in a model with experts or a recurrence";
   if (!config.gated && experts) return "experts without a gate";
   if (config.gated && config.gate == GateKind::kRelu2) return "a gate with squared ReLU";
+  if (config.gated && config.gate == GateKind::kXielu) return "a gate with xIELU";
   if (!config.gated && config.gate == GateKind::kSilu) return "SiLU without a gate";
   return nullptr;
 }

@@ -76,6 +76,13 @@ enum class RouterScore : uint8_t {
   kSigmoid,
 };
 
+// Factors of what the projection of a layer with Mamba-2 gives, and of the layer's outputs.
+struct StateScales {
+  double gate = 1, value = 1, key = 1, query = 1, rate = 1;
+  double output = 1;
+  bool operator==(const StateScales&) const = default;
+};
+
 struct ModelConfig {
   std::string architecture;  // "llama", "qwen3", ...: GGUF's name of the family
   std::string name;          // general.name, or empty
@@ -122,6 +129,8 @@ struct ModelConfig {
   // Attention and feed-forward read the same rows and are added together.
   bool parallel = false;
   std::string_view ffn_norm = "ffn_norm";  // tensor of the norm before the feed-forward
+  double ffn_norm_scale = 1.0;             // its weights are multiplied by it
+  double value_scale = 1.0;                // and values of attention by this
   GateKind gate = GateKind::kSilu;
   std::vector<Xielu> xielu;      // [layers] with that activation; empty: another
   bool gated = true;             // activation(gate) * up, otherwise activation(up)
@@ -160,6 +169,11 @@ struct ModelConfig {
   // fixed size in each sequence (recurrence.h).
   Recurrence recurrence = Recurrence::kNone;
   std::vector<bool> recurrent;  // [layers]; empty: none
+  // Such layers have attention too, which reads the same rows; the outputs of both are added.
+  bool attention_with_state = false;
+  // Layers have one part each: attention or a recurrence, or in these a feed-forward. Empty: all
+  // layers have both.
+  std::vector<bool> feed_forward_alone;
   int conv_taps = 0;            // tokens that the convolution sees, its own among them
   bool conv_bias = false;       // the convolution has biases
   bool recurrent_bias = false;  // so have the projections of such layers
@@ -168,15 +182,30 @@ struct ModelConfig {
   int state_keys = 0;           // width of a head of queries and keys
   int state_values = 0;         // width of a value head
   bool tiled_heads = false;     // head h reads group h % groups; else each group has a run of heads
+  bool state_norm = true;       // Mamba-2: outputs are normalised after their gates,
+  bool state_norm_by_group = false;  // each group by itself
+  StateScales state_scales;
   std::string_view output_norm = "output_norm";  // tensor of the last norm
 
   bool is_recurrent(int layer) const {
     return !recurrent.empty() && recurrent[static_cast<size_t>(layer)];
   }
+  bool has_attention(int layer) const {
+    const bool alone =
+        !feed_forward_alone.empty() && feed_forward_alone[static_cast<size_t>(layer)];
+    return !alone && (attention_with_state || !is_recurrent(layer));
+  }
+  bool has_feed_forward(int layer) const {
+    return feed_forward_alone.empty() || feed_forward_alone[static_cast<size_t>(layer)];
+  }
   int recurrent_layers() const {
     return static_cast<int>(std::count(recurrent.begin(), recurrent.end(), true));
   }
-  int attention_layers() const { return layers - recurrent_layers(); }
+  int attention_layers() const {
+    int count = 0;
+    for (int i = 0; i < layers; ++i) count += has_attention(i);
+    return count;
+  }
 
   bool has_window(int layer) const {
     return window != 0 && (windowed.empty() || windowed[static_cast<size_t>(layer)]);

@@ -19,8 +19,10 @@ constexpr Alias kAliases[] = {
     {"attention.head_count", "num_attention_heads"},
     {"attention.head_count_kv", "num_key_value_heads"},
     {"attention.key_length", "head_dim"},
+    {"attention.key_length", "attention_head_dim"},
     {"attention.layer_norm_rms_epsilon", "rms_norm_eps"},
     {"attention.layer_norm_rms_epsilon", "norm_eps"},
+    {"attention.layer_norm_rms_epsilon", "layer_norm_epsilon"},
     {"attention.layer_norm_epsilon", "layer_norm_eps"},
     {"attention.layer_norm_epsilon", "norm_eps"},
     {"attention.layer_norm_epsilon", "norm_epsilon"},
@@ -29,6 +31,7 @@ constexpr Alias kAliases[] = {
     {"attention.bias", "attention_bias"},
     {"attention.bias", "use_bias"},
     {"attention.bias", "use_qkv_bias"},
+    {"activation", "mlp_hidden_act"},
     {"activation", "hidden_activation"},
     {"activation", "hidden_act"},
     {"embedding_scale", "embedding_multiplier"},
@@ -50,6 +53,7 @@ constexpr Alias kAliases[] = {
     {"expert_weights_scale", "routed_scaling_factor"},
     {"leading_dense_block_count", "first_k_dense_replace"},
     {"leading_dense_block_count", "moe_layer_start_index"},
+    {"leading_dense_block_count", "num_dense_layers"},
     {"interleave_moe_layer_step", "moe_layer_interval"},
     {"interleave_moe_layer_step", "decoder_sparse_step"},
     {"attention.sliding_window_pattern", "layer_types"},
@@ -113,13 +117,18 @@ constexpr Alias kAliases[] = {
     {"shortconv.l_cache", "conv_L_cache"},
     {"ssm.conv_kernel", "mamba_d_conv"},
     {"ssm.conv_kernel", "linear_conv_kernel_dim"},
+    {"ssm.conv_kernel", "conv_kernel"},
     {"ssm.state_size", "mamba_d_state"},
     {"ssm.state_size", "linear_key_head_dim"},
+    {"ssm.state_size", "ssm_state_size"},
     {"ssm.group_count", "mamba_n_groups"},
     {"ssm.group_count", "linear_num_key_heads"},
+    {"ssm.group_count", "n_groups"},
     {"ssm.time_step_rank", "mamba_n_heads"},
     {"ssm.time_step_rank", "linear_num_value_heads"},
+    {"ssm.time_step_rank", "mamba_num_heads"},
     {"ssm.conv_bias", "mamba_conv_bias"},
+    {"ssm.conv_bias", "use_conv_bias"},
     {"ssm.projection_bias", "mamba_proj_bias"},
     {"expert_shared_feed_forward_length", "shared_intermediate_size"},
     {"tie_word_embeddings", "tie_embedding"},
@@ -263,6 +272,19 @@ Result<std::vector<bool>> ConfigParameters::Recurrent(std::string_view kind, int
   ASSIGN_OR_RETURN(recurrent, Listed(kAttention, layers));
   recurrent.flip();
   return recurrent;
+}
+
+Result<std::vector<std::string>> ConfigParameters::Kinds(std::string_view name, int layers) const {
+  const Found found = Find(name);
+  if (found.value == nullptr) return file_.Refuse(found.spelled, "is missing");
+  const boost::json::array* list = found.value->if_array();
+  std::vector<std::string> kinds;
+  for (size_t i = 0; list != nullptr && i < list->size() && (*list)[i].is_string(); ++i)
+    kinds.emplace_back((*list)[i].get_string());
+  if (list != nullptr && kinds.size() == list->size() &&
+      kinds.size() == static_cast<size_t>(layers))
+    return kinds;
+  return file_.Refuse(found.spelled, "must be a list of {} kinds, one for each layer", layers);
 }
 
 Result<std::vector<bool>> ConfigParameters::Listed(std::string_view name, int layers) const {

@@ -31,6 +31,7 @@ class ConfigParameters final : public HyperParameters {
   Result<bool> Bool(std::string_view name) const override;
   Result<std::vector<bool>> Windowed(std::string_view name, int layers) const override;
   Result<std::vector<bool>> Flags(std::string_view name, int layers) const override;
+  Result<std::vector<std::string>> Kinds(std::string_view name, int layers) const override;
   Result<std::vector<bool>> Listed(std::string_view name, int layers) const override;
   Result<std::vector<float>> Floats(std::string_view name) const override;
   Result<std::vector<bool>> Recurrent(std::string_view kind, int layers) const override;

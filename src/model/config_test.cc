@@ -1,5 +1,6 @@
 #include "model/config.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -466,6 +467,111 @@ TEST(ModelConfigTest, ReadsGatedDeltaNetOfQwen3Next) {
                       "num_experts_per_tok");
 }
 
+TEST(ModelConfigTest, ReadsAttentionAndMamba2OfFalconH1) {
+  const std::string falcon = R"("model_type":"falcon_h1","mamba_d_ssm":128,"mamba_n_heads":4,
+      "mamba_d_state":16)";
+  const auto config = ReadFolder(falcon + R"(,"attention_in_multiplier":2.0,"key_multiplier":0.5,
+      "attention_out_multiplier":3.0,"mlp_multipliers":[0.5,2.0],"ssm_in_multiplier":4.0,
+      "ssm_multipliers":[1.0,2.0,3.0,4.0,5.0],"ssm_out_multiplier":8.0,"lm_head_multiplier":0.25,
+      "embedding_multiplier":6.0)");
+  ASSERT_TRUE(config.ok()) << config.status();
+  EXPECT_EQ(config->recurrent_layers(), 4);
+  EXPECT_EQ(config->attention_layers(), 4);
+  EXPECT_FALSE(config->state_norm);
+  EXPECT_EQ(config->embedding_scale, 6);
+  EXPECT_EQ(config->logit_scale, 0.25);
+  EXPECT_EQ(config->residual_scale, 4);
+  EXPECT_EQ(config->ffn_norm_scale, 0.5);
+  EXPECT_EQ(config->value_scale, 1.5);
+  EXPECT_EQ(config->attention_scale, 0.5);
+  EXPECT_EQ(config->state_scales, (StateScales{4, 8, 12, 16, 20, 2}));
+  const auto widened = ReadFolder(R"("model_type":"falcon_h1","mamba_d_ssm":null,
+      "mamba_n_heads":4,"mamba_d_state":16,"mamba_d_head":"auto")");
+  ASSERT_TRUE(widened.ok()) << widened.status();
+  EXPECT_EQ(widened->state_values, 32);
+
+  ExpectFolderRefused(falcon + R"(,"mlp_multipliers":[1.0])", "has 1 numbers, 2 are needed");
+  ExpectFolderRefused(falcon + R"(,"ssm_multipliers":[1.0,1.0,1.0,1.0,0.0])", "ssm_multipliers");
+  ExpectFolderRefused(falcon + R"(,"ssm_in_multiplier":-1.0)", "ssm_in_multiplier");
+  ExpectFolderRefused(falcon + R"(,"mamba_proj_bias":true)", "mamba_proj_bias is true");
+  ExpectFolderRefused(falcon + R"(,"projectors_bias":true)", "projectors_bias is true");
+  ExpectFolderRefused(falcon + R"(,"mamba_rms_norm":true)", "mamba_norm_before_gate is true");
+  ExpectFolderRefused(falcon + R"(,"mamba_d_head":16)", "mamba_d_head 16");
+}
+
+TEST(ModelConfigTest, ReadsLayersOfOnePartOfNemotronH) {
+  const std::string shape = R"("model_type":"nemotron_h","head_dim":16,"mamba_num_heads":2,
+      "mamba_head_dim":32,"ssm_state_size":16,"n_groups":1)";
+  const auto config = ReadFolder(shape + R"(,"hybrid_override_pattern":"M-*-")");
+  ASSERT_TRUE(config.ok()) << config.status();
+  EXPECT_EQ(config->recurrent, (std::vector<bool>{true, false, false, false}));
+  EXPECT_EQ(config->feed_forward_alone, (std::vector<bool>{false, true, false, true}));
+  EXPECT_EQ(config->attention_layers(), 1);
+  EXPECT_TRUE(config->has_attention(2));
+  EXPECT_FALSE(config->has_feed_forward(2));
+  EXPECT_EQ(config->state_values, 32);
+  EXPECT_EQ(config->rope_mode, kernels::RopeMode::kNone);
+  const auto listed = ReadFolder(shape + R"(,"layers_block_type":["mamba","mlp","attention",
+      "linear_attention"])");
+  ASSERT_TRUE(listed.ok()) << listed.status();
+  EXPECT_EQ(listed->recurrent, (std::vector<bool>{true, false, false, true}));
+
+  ExpectFolderRefused(shape, "hybrid_override_pattern");
+  ExpectFolderRefused(shape + R"(,"hybrid_override_pattern":"M-*")", "for each of 4 layers");
+  ExpectFolderRefused(shape + R"(,"hybrid_override_pattern":"M-*x")", "must have M, *, - or E");
+  ExpectFolderRefused(shape + R"(,"hybrid_override_pattern":"ME*-")", "layer 1 has experts");
+  ExpectFolderRefused(shape + R"(,"hybrid_override_pattern":"-*--")", "has Mamba-2");
+  ExpectFolderRefused(shape + R"(,"hybrid_override_pattern":"M-M-")", "no layer has attention");
+  ExpectFolderRefused(shape + R"(,"layers_block_type":["mamba","mlp"])", "a list of 4 kinds");
+  ExpectFolderRefused(shape + R"(,"hybrid_override_pattern":"M-*-","mlp_hidden_act":"silu")",
+                      "mlp_hidden_act");
+}
+
+TEST(ModelConfigTest, ReadsTheExpertsOfLfm2) {
+  const std::string lfm2 = R"("model_type":"lfm2_moe","num_experts":4,"num_experts_per_tok":2,
+      "moe_intermediate_size":32,"layer_types":["conv","full_attention","conv","conv"],)";
+  const auto config = ReadFolder(lfm2 + R"("num_dense_layers":1)");
+  ASSERT_TRUE(config.ok()) << config.status();
+  EXPECT_EQ(config->feed_forward, 96);
+  EXPECT_EQ(config->router_score, RouterScore::kSigmoid);
+  EXPECT_TRUE(config->router_bias);
+  EXPECT_FALSE(config->has_experts(0));
+  EXPECT_TRUE(config->has_experts(1));
+  EXPECT_FALSE(ReadFolder(lfm2 + R"("use_expert_bias":false)")->router_bias);
+  ExpectFolderRefused(lfm2 + R"("num_dense_layers":4)", "num_dense_layers");
+  ExpectFolderRefused(lfm2 + R"("num_dense_layers":1,"conv_L_cache":9)", "2 to 4 tokens");
+}
+
+TEST(ModelConfigTest, RefusesXieluWithoutItsParameters) {
+  const auto missing = ReadFolder(R"("model_type":"apertus")");
+  EXPECT_EQ(missing.status().reason(), "model_tensor_missing");
+  EXPECT_THAT(missing.status().message(), HasSubstr("blk.0.xielu.alpha_p"));
+  ExpectFolderRefused(R"("model_type":"apertus","hidden_act":"silu")", "hidden_act");
+  const auto read = [](std::vector<float> eps, float alpha) {
+    Writer writer;
+    writer.String("general.architecture", "apertus");
+    for (const char* key : {"block_count", "attention.head_count"})
+      writer.U32(fmt::format("apertus.{}", key), 2);
+    for (const char* key : {"context_length", "embedding_length", "feed_forward_length"})
+      writer.U32(fmt::format("apertus.{}", key), 32);
+    writer.F32("apertus.attention.layer_norm_rms_epsilon", 1e-5F);
+    writer.F32("xielu.alpha_p", alpha).F32("xielu.alpha_n", alpha).F32("xielu.beta", 0.5F);
+    writer.Floats("xielu.eps", eps);
+    writer.Tensor("token_embd.weight", tensor::DType::kF32, {32, 1}, std::vector<float>(32));
+    const auto file = gguf::File::FromSource(gguf::MemorySource(writer.Build()));
+    CHECK(file.ok()) << file.status();
+    return ReadModelConfig(**file);
+  };
+  const auto sound = read({-1e-6F, -1e-3F}, 0.25F);
+  ASSERT_TRUE(sound.ok()) << sound.status();
+  ASSERT_EQ(sound->xielu.size(), 2U);
+  EXPECT_EQ(sound->xielu[1].epsilon, -1e-3F);
+  EXPECT_EQ(sound->xielu[1].alpha_negative, 0.25F);
+  EXPECT_THAT(read({-1e-6F}, 0).status().message(), HasSubstr("for each of 2 layers"));
+  EXPECT_THAT(read({-1e-6F, 0}, 0).status().message(), HasSubstr("eps of layer 1 is 0"));
+  EXPECT_THAT(read({-1e-6F, -1e-6F}, NAN).status().message(), HasSubstr("xielu.alpha_p"));
+}
+
 TEST(ModelConfigTest, ReadsTheGrowthOfMinistral3) {
   const std::string scaling = R"("model_type":"ministral3","rope_parameters":{"rope_type":"yarn",
       "factor":4.0,"original_max_position_embeddings":32,"rope_theta":1e6)";
@@ -574,6 +680,11 @@ TEST(ModelConfigTest, RefusesTraitsThatNoPassComputesTogether) {
          return OkStatus();
        },
        "a gate with squared ReLU"},
+      {[](const FamilySource&, ModelConfig& config) {
+         config.gate = GateKind::kXielu;
+         return OkStatus();
+       },
+       "a gate with xIELU"},
       {[](const FamilySource&, ModelConfig& config) {
          config.gated = false;
          return OkStatus();

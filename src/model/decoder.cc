@@ -66,7 +66,7 @@ float ScaleOfStream(const ModelConfig& config) {
 int QkvColumns(const Weights& weights) {
   const ModelConfig& config = weights.config();
   int first = 0;
-  while (config.is_recurrent(first)) ++first;
+  while (!config.has_attention(first)) ++first;
   if (weights.fused()) return weights.layer(first).qkv.columns();
   // The matrices lie one after another. Each matrix's padding is overwritten by the next one,
   // except for the last one's.
@@ -85,8 +85,13 @@ int RecurrentColumns(const Weights& weights) {
 
 std::vector<int> PlacesInKind(const ModelConfig& config) {
   std::vector<int> places;
-  int next[2] = {0, 0};
-  for (int i = 0; i < config.layers; ++i) places.push_back(next[config.is_recurrent(i)]++);
+  int attention = 0, recurrent = 0;
+  for (int i = 0; i < config.layers; ++i) {
+    // Where layers have both, all have, so that both places are the same.
+    places.push_back(config.has_attention(i) ? attention : recurrent);
+    attention += config.has_attention(i);
+    recurrent += config.is_recurrent(i);
+  }
   return places;
 }
 
@@ -191,6 +196,12 @@ Status Decoder::Allocate() {
                               static_cast<size_t>(std::max(qkv_columns_, recurrent_columns_)));
     attn_ = carver.Take<float>(max_rows *
                                static_cast<size_t>(std::max(config.q_rows(), recurrent_.inner)));
+    state_rows_ = qkv_;
+    state_out_ = attn_;
+    if (config.attention_with_state) {
+      state_rows_ = carver.Take<float>(max_rows * static_cast<size_t>(recurrent_columns_));
+      state_out_ = carver.Take<float>(max_rows * static_cast<size_t>(recurrent_.inner));
+    }
     shared_ = take_activations(carver, options_.max_rows, widest);
     shared_ffn_ = take_activations(carver, options_.max_rows, feed_forward);
     for (Worker& worker : workers_) {
@@ -293,11 +304,13 @@ void Decoder::FusedLayer(int index, const DecoderBatch& batch, Team& team) {
   const int rows = static_cast<int>(batch.tokens.size());
 
   Activations gated;  // in memory of the feed-forward, which attention does not touch
-  if (config.is_recurrent(index)) {
-    RecurrentPart(index, batch, team);
-  } else {
+  if (config.has_attention(index)) {
     AttentionPart(index, batch, &gated, team);
+  } else if (config.is_recurrent(index)) {
+    RunState(index, batch, team);
+    AddState(index, rows, team);
   }
+  if (!config.has_feed_forward(index)) return;
   if (!layer.experts.empty()) return ExpertLayer(index, batch, team);
   if (!config.parallel) gated = FeedForward(index, rows, team);
   const Projection* next =
@@ -307,7 +320,7 @@ void Decoder::FusedLayer(int index, const DecoderBatch& batch, Team& team) {
 }
 
 // With parallel parts the feed-forward reads the residual stream before attention is added: `gated`
-// becomes what its down projection reads.
+// becomes what its down projection reads. A recurrence of the same layer reads it then too.
 void Decoder::AttentionPart(int index, const DecoderBatch& batch, Activations* gated, Team& team) {
   const ModelConfig& config = weights_->config();
   const LayerWeights& layer = weights_->layer(index);
@@ -331,6 +344,7 @@ void Decoder::AttentionPart(int index, const DecoderBatch& batch, Activations* g
   Attend(index, batch, team);
   if (config.attention_gate) GateAttention(rows, team);
   if (config.parallel) *gated = FeedForward(index, rows, team);
+  if (config.is_recurrent(index)) RunState(index, batch, team);
   Activations attended =
       Prepare({.x = attn_, .stride = q_stride, .rows = rows, .cols = config.q_rows()},
               layer.attn_output, team);
@@ -339,6 +353,7 @@ void Decoder::AttentionPart(int index, const DecoderBatch& batch, Activations* g
                                    : config.gated         ? &layer.gate_up
                                                           : &layer.up;
   AddProduct(layer.attn_output, std::move(attended), layer.attn_after_norm, feed_forward, team);
+  if (config.is_recurrent(index)) AddState(index, rows, team);
 }
 
 // What the down projection of a layer reads, from the residual stream as it is.
@@ -681,7 +696,7 @@ void Decoder::CopyBlock(std::byte* kv, int kv_blocks, int from, int to, Team& te
 void Decoder::ReadKeysAhead(int layer, const DecoderBatch& batch, const Team& team) {
   Worker& worker = workers_[static_cast<size_t>(team.worker())];
   worker.ahead = {};
-  if (layer == weights_->config().layers || weights_->config().is_recurrent(layer)) return;
+  if (layer == weights_->config().layers || !weights_->config().has_attention(layer)) return;
   worker.ahead.base = reinterpret_cast<const uint8_t*>(KvOf(layer, batch).base);
   worker.ahead.runs = worker.kv_runs.data();
   worker.ahead.count = worker.kv_run_count;
@@ -730,6 +745,14 @@ void Decoder::GrowQueries(int position, float* queries) const {
   for (int i = 0; i < config.q_rows(); ++i) queries[i] *= factor;
 }
 
+// Values of one row, in a family that multiplies them.
+void Decoder::ScaleValues(float* qkv) const {
+  const ModelConfig& config = weights_->config();
+  if (config.value_scale == 1) return;
+  float* values = qkv + config.q_rows() + config.kv_rows();
+  for (int i = 0; i < config.kv_rows(); ++i) values[i] *= static_cast<float>(config.value_scale);
+}
+
 void Decoder::RopeAppend(int layer, const DecoderBatch& batch, Team& team) {
   kernels::RopeAppendArgs args{};
   args.shape = shape_;
@@ -759,6 +782,7 @@ void Decoder::RopeAppend(int layer, const DecoderBatch& batch, Team& team) {
       }
       NormHeads(weights_->layer(layer), qkv);
       GrowQueries(args.rows[row].position, qkv);
+      ScaleValues(qkv);
     }
     kernels_.attention.rope_append(args, begin, end);
   });

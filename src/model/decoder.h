@@ -210,12 +210,13 @@ class Decoder {
   kernels::QuantizedRows RowsOfGroup(const ExpertGroup& group, const Projection& consumer,
                                      std::byte* memory, int cols, int most_cols) const;
   // decoder_recurrent.cc: the layers without attention.
-  void RecurrentPart(int index, const DecoderBatch& batch, Team& team);
+  void RunState(int index, const DecoderBatch& batch, Team& team);
+  void AddState(int index, int rows, Team& team);
   void Recur(int index, const DecoderBatch& batch, Team& team);
   void Convolve(int index, const DecoderBatch& batch, Team& team);
   void PrepareRow(const RecurrentWeights& layer, float* row) const;
   void UpdateStates(int index, const DecoderBatch& batch, Team& team);
-  void FinishRecurrentRow(const RecurrentWeights& layer, const float* row, float* out) const;
+  void FinishRecurrentRow(const RecurrentWeights& layer, float* row, float* out) const;
   // decoder_activations.cc: feed-forwards without a gate, gates of attention.
   Activations UpAlone(int index, Activations in, Team& team);
   void Activate(int index, float* up) const;
@@ -238,6 +239,7 @@ class Decoder {
   void RotateHeads(const float* cos_sin, float* qkv) const;
   void NormHeads(const LayerWeights& layer, float* qkv) const;
   void GrowQueries(int position, float* queries) const;
+  void ScaleValues(float* qkv) const;
   void ReadKeysAhead(int layer, const DecoderBatch& batch, const Team& team);
   void RopeAppend(int layer, const DecoderBatch& batch, Team& team);
   void Attend(int layer, const DecoderBatch& batch, Team& team);
@@ -262,6 +264,8 @@ class Decoder {
   float* x_ = nullptr;           // [R][width] the residual stream
   float* qkv_ = nullptr;         // [R][qkv_columns_], or [R][recurrent_columns_]
   float* attn_ = nullptr;        // [R][q_rows], or [R][recurrent_.inner]
+  float* state_rows_ = nullptr;  // [R][recurrent_columns_]: qkv_, unless layers have attention too
+  float* state_out_ = nullptr;   // [R][recurrent_.inner]: attn_, the same
   ActivationMemory shared_;      // [R][max(width, q_rows, recurrent_.inner)]
   ActivationMemory shared_ffn_;  // [R][feed_forward]
   // Unfused, or with a norm behind: what is added to the residual stream, [R][width].

@@ -28,44 +28,53 @@ void ForEachUnit(std::span<const StateSlice> slices, int units, Team& team, cons
 
 }  // namespace
 
-void Decoder::RecurrentPart(int index, const DecoderBatch& batch, Team& team) {
+// From the residual stream to the outputs in state_out_.
+void Decoder::RunState(int index, const DecoderBatch& batch, Team& team) {
   const ModelConfig& config = weights_->config();
   const LayerWeights& layer = weights_->layer(index);
   const RecurrentWeights& recurrent = layer.recurrent;
   const int rows = static_cast<int>(batch.tokens.size());
-  ShowInput(InputObserver::Input::kAttention, index, layer.attn_norm, layer.attn_norm_bias, rows,
-            team);
+  if (!config.has_attention(index)) {
+    ShowInput(InputObserver::Input::kAttention, index, layer.attn_norm, layer.attn_norm_bias, rows,
+              team);
+  }
   Activations normed = Prepare({.x = x_,
                                 .stride = static_cast<size_t>(config.width),
                                 .rows = rows,
                                 .cols = config.width,
                                 .norm_weight = layer.attn_norm},
                                recurrent.in, team);
-  Project(recurrent.in, std::move(normed), Epilogue::kStore, qkv_,
+  Project(recurrent.in, std::move(normed), Epilogue::kStore, state_rows_,
           static_cast<size_t>(recurrent_columns_), &recurrent.out, team);
   Recur(index, batch, team);
-  Activations out = Prepare({.x = attn_,
+}
+
+// Adds those outputs to the residual stream.
+void Decoder::AddState(int index, int rows, Team& team) {
+  const LayerWeights& layer = weights_->layer(index);
+  Activations out = Prepare({.x = state_out_,
                              .stride = static_cast<size_t>(recurrent_.inner),
                              .rows = rows,
                              .cols = recurrent_.inner},
-                            recurrent.out, team);
+                            layer.recurrent.out, team);
   const Projection* feed_forward = layer.experts.empty() ? &layer.gate_up : &layer.router;
-  AddProduct(recurrent.out, std::move(out), layer.attn_after_norm, feed_forward, team);
+  AddProduct(layer.recurrent.out, std::move(out), layer.attn_after_norm, feed_forward, team);
 }
 
-// From the projection's rows in qkv_ to the outputs in attn_.
+// From the projection's rows in state_rows_ to the outputs in state_out_.
 void Decoder::Recur(int index, const DecoderBatch& batch, Team& team) {
   Convolve(index, batch, team);
   if (weights_->config().recurrence == Recurrence::kShortConv) return;
   const RecurrentWeights& layer = weights_->layer(index).recurrent;
   const int rows = static_cast<int>(batch.tokens.size());
   const auto row_at = [this](size_t row) {
-    return qkv_ + row * static_cast<size_t>(recurrent_columns_);
+    return state_rows_ + row * static_cast<size_t>(recurrent_columns_);
   };
   team.ForEachRow(rows, [&](size_t row) { PrepareRow(layer, row_at(row)); });
   UpdateStates(index, batch, team);
   team.ForEachRow(rows, [&](size_t row) {
-    FinishRecurrentRow(layer, row_at(row), attn_ + row * static_cast<size_t>(recurrent_.inner));
+    FinishRecurrentRow(layer, row_at(row),
+                       state_out_ + row * static_cast<size_t>(recurrent_.inner));
   });
 }
 
@@ -87,8 +96,9 @@ void Decoder::PrepareRow(const RecurrentWeights& layer, float* row) const {
   }
   float* rates = row + recurrent_.rate;
   float* decays = row + recurrent_.decay;
+  const auto scale = static_cast<float>(config.state_scales.rate);
   for (int head = 0; head < config.state_heads; ++head) {
-    const float step = (delta ? decays : rates)[head] + layer.rate_bias[head];
+    const float step = (delta ? decays : rates)[head] * scale + layer.rate_bias[head];
     const float positive = step > 20 ? step : std::log1p(std::exp(step));
     decays[head] = std::exp(positive * layer.log_decay[head]);
     rates[head] = delta ? 1 / (1 + std::exp(-rates[head])) : positive;
@@ -109,7 +119,7 @@ void Decoder::UpdateStates(int index, const DecoderBatch& batch, Team& team) {
         const int group = config.tiled_heads ? head % config.state_groups : head / heads_of_group;
         const int column = unit * kernels::kStateColumns;
         const auto first = static_cast<size_t>(slice.first_row);
-        const float* row = qkv_ + first * static_cast<size_t>(recurrent_columns_);
+        const float* row = state_rows_ + first * static_cast<size_t>(recurrent_columns_);
         kernels::RecurrenceArgs args;
         args.keys = config.state_keys;
         args.rows = slice.rows;
@@ -121,7 +131,7 @@ void Decoder::UpdateStates(int index, const DecoderBatch& batch, Team& team) {
         args.decay = row + recurrent_.decay + head;
         args.rate = row + recurrent_.rate + head;
         args.stride = static_cast<size_t>(recurrent_columns_);
-        args.out = attn_ + first * static_cast<size_t>(recurrent_.inner) + column;
+        args.out = state_out_ + first * static_cast<size_t>(recurrent_.inner) + column;
         args.out_stride = static_cast<size_t>(recurrent_.inner);
         if (delta) return kernels_.recurrent.delta_rule(args);
         args.skip = layer.skip[head];
@@ -130,19 +140,27 @@ void Decoder::UpdateStates(int index, const DecoderBatch& batch, Team& team) {
 }
 
 // The gate and the norm: DeltaNet's norm is of each head and comes first.
-void Decoder::FinishRecurrentRow(const RecurrentWeights& layer, const float* row,
-                                 float* out) const {
+void Decoder::FinishRecurrentRow(const RecurrentWeights& layer, float* row, float* out) const {
   const ModelConfig& config = weights_->config();
-  const float* gate = row + recurrent_.gate;
+  const int inner = recurrent_.inner;
+  float* gate = row + recurrent_.gate;
+  const auto scale = [&](float* values, double factor) {
+    for (int i = 0; factor != 1 && i < inner; ++i) values[i] *= static_cast<float>(factor);
+  };
   if (config.recurrence == Recurrence::kDeltaNet) {
     for (int head = 0; head < config.state_heads; ++head) {
       float* values = out + head * config.state_values;
       kernels_.rows.rms_norm(values, layer.norm, config.norm_eps, config.state_values, values);
     }
-    return kernels_.rows.silu_mul(gate, out, recurrent_.inner, out);
+    return kernels_.rows.silu_mul(gate, out, inner, out);
   }
-  kernels_.rows.silu_mul(gate, out, recurrent_.inner, out);
-  kernels_.rows.rms_norm(out, layer.norm, config.norm_eps, recurrent_.inner, out);
+  scale(gate, config.state_scales.gate);
+  kernels_.rows.silu_mul(gate, out, inner, out);
+  const int groups = config.state_norm_by_group ? config.state_groups : 1;
+  const int count = inner / groups;
+  for (int i = 0; layer.norm != nullptr && i < inner; i += count)
+    kernels_.rows.rms_norm(out + i, layer.norm + i, config.norm_eps, count, out + i);
+  scale(out, config.state_scales.output);
 }
 
 void Decoder::Convolve(int index, const DecoderBatch& batch, Team& team) {
@@ -154,7 +172,7 @@ void Decoder::Convolve(int index, const DecoderBatch& batch, Team& team) {
   const int units = (channels + kChannelsOfItem - 1) / kChannelsOfItem;
   ForEachUnit(batch.states, units, team, [&](const StateSlice& slice, int unit) {
     const auto first = static_cast<size_t>(slice.first_row);
-    float* row = qkv_ + first * static_cast<size_t>(recurrent_columns_);
+    float* row = state_rows_ + first * static_cast<size_t>(recurrent_columns_);
     kernels::CausalConvArgs args;
     args.taps = config.conv_taps;
     args.channels = channels;
@@ -166,8 +184,8 @@ void Decoder::Convolve(int index, const DecoderBatch& batch, Team& team) {
     args.before = gated ? row : nullptr;
     args.after = gated ? row + config.width : nullptr;
     args.stride = static_cast<size_t>(recurrent_columns_);
-    args.out =
-        gated ? attn_ + first * static_cast<size_t>(recurrent_.inner) : row + recurrent_.conv_begin;
+    args.out = gated ? state_out_ + first * static_cast<size_t>(recurrent_.inner)
+                     : row + recurrent_.conv_begin;
     args.out_stride = static_cast<size_t>(gated ? recurrent_.inner : recurrent_columns_);
     const int begin = unit * kChannelsOfItem;
     kernels_.recurrent.causal_conv(args, begin, std::min(begin + kChannelsOfItem, channels));

@@ -17,6 +17,9 @@ constexpr RenamedTensor kOuterTensors[] = {
     {"model.embed_tokens.", "token_embd."},
     {"model.norm.", "output_norm."},
     {"model.embedding_norm.", "token_embd_norm."},
+    {"model.final_layernorm.", "output_norm."},
+    {"model.embeddings.", "token_embd."},
+    {"model.norm_f.", "output_norm."},
     {"lm_head.", "output."},
 };
 constexpr RenamedTensor kInnerTensors[] = {
@@ -86,14 +89,20 @@ std::string GgufName(const Family& family, std::string_view name) {
 
 std::string TextPrefix(const TensorStore& store) {
   // Before others where a model has several parts with layers.
-  constexpr std::string_view kKnown[] = {
-      "model.",           "", "language_model.model.", "model.language_model.", "text_model.",
-      "model.text_model."};
+  constexpr std::string_view kKnown[] = {"model.",
+                                         "",
+                                         "language_model.model.",
+                                         "model.language_model.",
+                                         "text_model.",
+                                         "model.text_model.",
+                                         "backbone."};
   const auto is_text = [&](std::string_view prefix) {
-    const std::string begin(prefix);
-    return store.Find(begin + "embed_tokens.weight") != nullptr &&
-           (store.Find(begin + "norm.weight") != nullptr ||
-            store.Find(begin + "embedding_norm.weight") != nullptr);
+    const auto has = [&](std::string_view name) {
+      return store.Find(std::string(prefix).append(name)) != nullptr;
+    };
+    return (has("embed_tokens.weight") && (has("norm.weight") || has("embedding_norm.weight") ||
+                                           has("final_layernorm.weight"))) ||
+           (has("embeddings.weight") && has("norm_f.weight"));
   };
   for (const std::string_view prefix : kKnown)
     if (is_text(prefix)) return std::string(prefix);
@@ -209,7 +218,10 @@ DecoderTensors::DecoderTensors(std::unique_ptr<TensorStore> files, const Family&
   for (const StoredTensor& tensor : files_->tensors()) {
     places_.push_back({tensor.index, 0});
     tensors_.push_back(tensor);
-    if (form != Form::kTransformers) continue;
+    if (form != Form::kTransformers) {
+      NameAsOthers();
+      continue;
+    }
     // A convolution over each channel by itself.
     tensor::Shape& shape = tensors_.back().shape;
     if (shape.dims == 3 && shape.ne[1] == 1) shape = {shape.ne[0], shape.ne[2]};
@@ -221,6 +233,18 @@ DecoderTensors::DecoderTensors(std::unique_ptr<TensorStore> files, const Family&
     tensors_.back().in_file = tensor.name;
   }
   Index();
+}
+
+// The last tensor of a GGUF, where the family's converter leaves out the end of its name.
+void DecoderTensors::NameAsOthers() {
+  StoredTensor& tensor = tensors_.back();
+  const auto in = InLayer(tensor.name);
+  for (const JoinedTensor& joined : family_.gguf_joined) {
+    if (!in || in->second != joined.whole || joined.whole.ends_with(".weight")) continue;
+    tensor.in_file = tensor.name;
+    tensor.name = fmt::format("blk.{}.{}", in->first, joined.part);
+    return;
+  }
 }
 
 void DecoderTensors::Index() {

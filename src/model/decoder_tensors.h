@@ -50,6 +50,7 @@ class DecoderTensors final : public TensorStore {
   Status SplitGroups(const ModelConfig& config, const std::string& block);
   Status Replace(const std::string& name, const std::vector<Part>& parts);
   Status SplitJoinedExperts(const ModelConfig& config, const std::string& block);
+  void NameAsOthers();
   void Index();
   bool IsNeeded(const StoredTensor& tensor, const ModelConfig& config) const;
 

@@ -81,14 +81,7 @@ void Decoder::UnfusedLayer(int index, const DecoderBatch& batch, Team& team) {
   ShowInput(InputObserver::Input::kAttention, index, layer.attn_norm, layer.attn_norm_bias, rows,
             team);
   norm(layer.attn_norm, layer.attn_norm_bias);
-  if (config.is_recurrent(index)) {
-    const RecurrentWeights& recurrent = layer.recurrent;
-    multiply(recurrent.in, PrepareUnfused(normed_, rows, config.width, recurrent.in, team), qkv_,
-             recurrent_columns_);
-    Recur(index, batch, team);
-    multiply(recurrent.out, PrepareUnfused(attn_, rows, recurrent_.inner, recurrent.out, team),
-             sum_, config.width);
-  } else {
+  if (config.has_attention(index)) {
     const Activations normed = PrepareUnfused(normed_, rows, config.width, layer.q, team);
     multiply(layer.q, normed, qkv_, qkv_columns_);
     const Activations for_k = prepared(normed, layer.k);
@@ -106,8 +99,19 @@ void Decoder::UnfusedLayer(int index, const DecoderBatch& batch, Team& team) {
              PrepareUnfused(attn_, rows, config.q_rows(), layer.attn_output, team), sum_,
              config.width);
   }
+  if (config.is_recurrent(index)) {
+    const RecurrentWeights& recurrent = layer.recurrent;
+    multiply(recurrent.in, PrepareUnfused(normed_, rows, config.width, recurrent.in, team),
+             state_rows_, recurrent_columns_);
+    Recur(index, batch, team);
+    if (config.has_attention(index)) add_sum(nullptr);  // attention's outputs; normed_ stays
+    multiply(recurrent.out, PrepareUnfused(state_out_, rows, recurrent_.inner, recurrent.out, team),
+             sum_, config.width);
+  }
   // With parallel parts the feed-forward reads the residual stream before attention is added.
-  if (!config.parallel) add_sum(layer.attn_after_norm);
+  const bool mixes = config.has_attention(index) || config.is_recurrent(index);
+  if (!config.parallel && mixes) add_sum(layer.attn_after_norm);
+  if (!config.has_feed_forward(index)) return;
   ShowInput(InputObserver::Input::kFeedForward, index, layer.ffn_norm, layer.ffn_norm_bias, rows,
             team);
   norm(layer.ffn_norm, layer.ffn_norm_bias);

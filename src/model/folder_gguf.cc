@@ -21,6 +21,7 @@
 #include "model/decoder_tensors.h"
 #include "model/families/family.h"
 #include "model/weights.h"
+#include "tensor/blocks.h"
 #include "tensor/dtype.h"
 #include "tokenizer/huggingface.h"
 
@@ -66,7 +67,8 @@ struct WholeTensor {
   std::vector<float> values;  // instead of pieces, of what no file has
   tensor::DType type = tensor::DType::kF32;
   tensor::Shape shape;
-  bool floats = false;  // widened; of one piece
+  bool floats = false;           // widened; of one piece
+  std::vector<RowScale> scales;  // of all its rows; of one piece
   uint64_t bytes = 0;
 };
 
@@ -123,8 +125,10 @@ std::pair<std::string, int> WholeOf(const Family& family, const ModelConfig& con
 
 class Layout {
  public:
-  explicit Layout(const DecoderCheckpoint& checkpoint)
-      : checkpoint_(checkpoint), family_(*FamilyOfArchitecture(checkpoint.config.architecture)) {}
+  Layout(const DecoderCheckpoint& checkpoint, const HyperParameters& keys)
+      : checkpoint_(checkpoint),
+        keys_(keys),
+        family_(*FamilyOfArchitecture(checkpoint.config.architecture)) {}
 
   Result<std::vector<WholeTensor>> Make() {
     const ModelConfig& config = checkpoint_.config;
@@ -136,6 +140,7 @@ class Layout {
     std::vector<WholeTensor> tensors;
     for (const auto& [name, pieces] : wholes) {
       ASSIGN_OR_RETURN(tensors.emplace_back(), Whole(name, pieces));
+      RETURN_IF_ERROR(SetScales(tensors.back()));
     }
     AddRopeFactors(tensors);
     std::sort(tensors.begin(), tensors.end(), [](const WholeTensor& a, const WholeTensor& b) {
@@ -209,6 +214,21 @@ class Layout {
     return whole;
   }
 
+  Status SetScales(WholeTensor& tensor) const {
+    if (family_.gguf_scales == nullptr || tensor.floats) return OkStatus();
+    tensor.scales = family_.gguf_scales(keys_, checkpoint_.config, tensor.name);
+    const auto one = [](const RowScale& scale) { return scale.factor == 1; };
+    if (std::all_of(tensor.scales.begin(), tensor.scales.end(), one)) tensor.scales.clear();
+    if (tensor.scales.empty()) return OkStatus();
+    const bool head = tensor.name == "token_embd.weight" && checkpoint_.config.tied_head;
+    const bool floats = tensor.type == tensor::DType::kF32 || tensor.type == tensor::DType::kF16 ||
+                        tensor.type == tensor::DType::kBF16;
+    if (floats && !head) return OkStatus();
+    return RefuseParameter("the multipliers of {} cannot become part of {}, which is {}{}",
+                           checkpoint_.config.architecture, tensor.name, tensor::Name(tensor.type),
+                           head ? " and the head" : "");
+  }
+
   // Llama 3's scaling is a tensor there.
   void AddRopeFactors(std::vector<WholeTensor>& tensors) const {
     const ModelConfig& config = checkpoint_.config;
@@ -231,6 +251,7 @@ class Layout {
   }
 
   const DecoderCheckpoint& checkpoint_;
+  const HyperParameters& keys_;
   const Family& family_;  // of a GGUF
 };
 
@@ -247,7 +268,7 @@ class KeyWriter {
     PutInt("block_count", config_.layers);
     PutInt("context_length", config_.max_context());
     PutInt("embedding_length", config_.width);
-    PutInt("feed_forward_length", config_.feed_forward);
+    PutFeedForward();
     PutInt("attention.head_count", config_.heads);
     PutKvHeads();
     PutInt("attention.key_length", config_.head_dim);
@@ -297,11 +318,20 @@ class KeyWriter {
     return OkStatus();
   }
 
+  void PutFeedForward() {
+    if (config_.feed_forward_alone.empty())
+      return PutInt("feed_forward_length", config_.feed_forward);
+    std::vector<int32_t> widths;
+    for (int i = 0; i < config_.layers; ++i)
+      widths.push_back(config_.has_feed_forward(i) ? config_.feed_forward : 0);
+    out_.Int32s(Named("feed_forward_length"), widths);
+  }
+
   void PutKvHeads() {
     if (!family_.kv_heads_by_layer) return PutInt("attention.head_count_kv", config_.kv_heads);
     std::vector<int32_t> heads;
     for (int i = 0; i < config_.layers; ++i)
-      heads.push_back(config_.is_recurrent(i) ? 0 : config_.kv_heads);
+      heads.push_back(config_.has_attention(i) ? config_.kv_heads : 0);
     out_.Int32s(Named("attention.head_count_kv"), heads);
   }
 
@@ -364,7 +394,10 @@ class KeyWriter {
     for (const std::string_view key : family_.keys) {
       const auto& whole = family_.state_keys;
       const bool copied = std::find(whole.begin(), whole.end(), key) != whole.end();
-      if (copied || key.starts_with("expert_") || key == "attention.sliding_window") continue;
+      const bool folded = family_.gguf_scales != nullptr && key == "embedding_scale";
+      if (copied || folded || key.starts_with("expert_") || key == "mlp_bias" ||
+          key == "attention.sliding_window")
+        continue;
       RETURN_IF_ERROR(CopyFloat(key));
     }
     RETURN_IF_ERROR(CopyFloat("query_pre_attn_scalar"));
@@ -531,6 +564,7 @@ class FolderSource final : public gguf::ComposedSource {
       return OkStatus();
     }
     if (tensor.floats) return ReadWidened(tensor, offset, out);
+    if (!tensor.scales.empty()) return ReadScaled(tensor, offset, out);
     for (const Piece& piece : tensor.pieces) {
       const uint64_t bytes = piece.tensor->bytes;
       if (offset < bytes) {
@@ -585,6 +619,42 @@ class FolderSource final : public gguf::ComposedSource {
     return OkStatus();
   }
 
+  // Rows of F32, F16 or BF16, multiplied.
+  Status ReadScaled(const WholeTensor& tensor, uint64_t offset, std::span<std::byte> out) const {
+    const Piece& piece = tensor.pieces[0];
+    const auto columns = static_cast<uint64_t>(piece.tensor->shape.columns());
+    const uint64_t size = tensor::RowBytes(tensor.type, 1);
+    const uint64_t first = offset / size;
+    const uint64_t end = (offset + out.size() + size - 1) / size;
+    std::vector<std::byte> read(static_cast<size_t>((end - first) * size));
+    RETURN_IF_ERROR(ReadRows(piece, first * size, read));
+    size_t part = 0;
+    uint64_t part_end = static_cast<uint64_t>(tensor.scales[0].rows) * columns;
+    for (uint64_t i = first; i < end; ++i) {
+      while (i >= part_end) part_end += static_cast<uint64_t>(tensor.scales[++part].rows) * columns;
+      Multiply(tensor.type, static_cast<float>(tensor.scales[part].factor),
+               read.data() + (i - first) * size);
+    }
+    std::memcpy(out.data(), read.data() + (offset - first * size), out.size());
+    return OkStatus();
+  }
+
+  static void Multiply(tensor::DType type, float factor, std::byte* value) {
+    if (type == tensor::DType::kF32) {
+      float number = 0;
+      std::memcpy(&number, value, sizeof number);
+      number *= factor;
+      std::memcpy(value, &number, sizeof number);
+      return;
+    }
+    uint16_t half = 0;
+    std::memcpy(&half, value, sizeof half);
+    half = type == tensor::DType::kF16
+               ? tensor::FloatToHalf(tensor::HalfToFloat(half) * factor)
+               : tensor::FloatToBFloat(tensor::BFloatToFloat(half) * factor);
+    std::memcpy(value, &half, sizeof half);
+  }
+
   // Small tensors whose values differ from the file's: converted as a whole at each read.
   Status ReadWidened(const WholeTensor& tensor, uint64_t offset, std::span<std::byte> out) const {
     const Piece& piece = tensor.pieces[0];
@@ -612,14 +682,15 @@ class FolderSource final : public gguf::ComposedSource {
 Result<std::shared_ptr<const gguf::File>> FolderAsGguf(DecoderCheckpoint checkpoint,
                                                        std::string_view name) {
   RETURN_IF_ERROR(Weights::Check(checkpoint));
-  ASSIGN_OR_RETURN(std::vector<WholeTensor> tensors, Layout(checkpoint).Make());
   ASSIGN_OR_RETURN(const JsonFile json, JsonFile::Parse(checkpoint.config_json, "config.json"));
+  const ConfigParameters keys(json);
+  ASSIGN_OR_RETURN(std::vector<WholeTensor> tensors, Layout(checkpoint, keys).Make());
   gguf::HeaderWriter header;
   header.String("general.architecture", checkpoint.config.architecture);
   header.String("general.type", "model");
   if (!name.empty()) header.String("general.name", name);
   PutSampling(checkpoint.generation, header);
-  RETURN_IF_ERROR(KeyWriter(checkpoint.config, ConfigParameters(json), header).Write());
+  RETURN_IF_ERROR(KeyWriter(checkpoint.config, keys, header).Write());
   RETURN_IF_ERROR(PutTokenizer(checkpoint.tokenizer, header));
   for (const WholeTensor& tensor : tensors)
     header.Tensor(tensor.name, tensor.type, tensor.shape, tensor.bytes);

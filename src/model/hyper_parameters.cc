@@ -13,6 +13,15 @@ Status ReadInt(const HyperParameters& parameters, std::string_view name, int64_t
   return OkStatus();
 }
 
+Result<std::vector<std::string>> HyperParameters::Kinds(std::string_view name,
+                                                        int /*layers*/) const {
+  return RefuseParameter("{} is missing", Spelled(name));
+}
+
+Result<std::vector<bool>> HyperParameters::Positive(std::string_view name, int /*layers*/) const {
+  return RefuseParameter("{} is missing", Spelled(name));
+}
+
 Result<std::vector<float>> HyperParameters::FloatsOfLayers(std::string_view name,
                                                            int /*layers*/) const {
   return RefuseParameter("{} is missing", Spelled(name));
@@ -70,15 +79,20 @@ Result<int64_t> GgufParameters::IntOfSome(std::string_view name, int64_t low, in
   return *number;
 }
 
-Result<std::vector<bool>> GgufParameters::Recurrent(std::string_view /*kind*/, int layers) const {
-  constexpr std::string_view kName = "attention.head_count_kv";
-  const std::optional<gguf::Value> value = Find(kName);
-  if (!value) return Missing(kName);
+Result<std::vector<bool>> GgufParameters::Positive(std::string_view name, int layers) const {
+  const std::optional<gguf::Value> value = Find(name);
+  if (!value) return Missing(name);
   if (!value->is_array() || value->count != static_cast<uint64_t>(layers))
-    return WrongType(kName, *value, fmt::format("{} numbers, one for each layer", layers));
-  std::vector<bool> recurrent(static_cast<size_t>(layers));
-  for (size_t i = 0; i < recurrent.size(); ++i) recurrent[i] = IntegerAt(*value, i) == 0;
-  return recurrent;
+    return WrongType(name, *value, fmt::format("{} numbers, one for each layer", layers));
+  std::vector<bool> positive(static_cast<size_t>(layers));
+  for (size_t i = 0; i < positive.size(); ++i) positive[i] = IntegerAt(*value, i) != 0;
+  return positive;
+}
+
+Result<std::vector<bool>> GgufParameters::Recurrent(std::string_view /*kind*/, int layers) const {
+  ASSIGN_OR_RETURN(std::vector<bool> attends, Positive("attention.head_count_kv", layers));
+  attends.flip();
+  return attends;
 }
 
 Result<double> GgufParameters::Float(std::string_view name, double low, double high) const {

@@ -56,6 +56,10 @@ class HyperParameters {
   }
   // For each of `layers` layers, whether a list of indices names it; of config.json alone.
   virtual Result<std::vector<bool>> Listed(std::string_view name, int layers) const = 0;
+  // The kind of each of `layers` layers; of config.json alone.
+  virtual Result<std::vector<std::string>> Kinds(std::string_view name, int layers) const;
+  // For each of `layers` layers, whether its number in a list is above 0; of a GGUF alone.
+  virtual Result<std::vector<bool>> Positive(std::string_view name, int layers) const;
   // A finite number for each of `layers` layers; of a GGUF alone, where `name` is the whole key,
   // without the architecture, and holds a list or one number for all.
   virtual Result<std::vector<float>> FloatsOfLayers(std::string_view name, int layers) const;
@@ -99,6 +103,7 @@ class GgufParameters final : public HyperParameters {
   Result<std::vector<bool>> Listed(std::string_view name, int layers) const override;
   Result<std::vector<float>> Floats(std::string_view name) const override;
   Result<std::vector<float>> FloatsOfLayers(std::string_view name, int layers) const override;
+  Result<std::vector<bool>> Positive(std::string_view name, int layers) const override;
   Result<std::vector<bool>> Recurrent(std::string_view kind, int layers) const override;
   Result<int64_t> IntOfSome(std::string_view name, int64_t low, int64_t high) const override;
 

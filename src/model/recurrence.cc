@@ -44,7 +44,7 @@ RecurrentShape ShapeOfRecurrence(const ModelConfig& config) {
 
 const char* RecurrenceFault(const ModelConfig& config) {
   if (config.recurrence == Recurrence::kNone) return nullptr;
-  if (config.recurrent_layers() == config.layers) return "no layer has attention";
+  if (config.attention_layers() == 0) return "no layer has attention";
   if (config.conv_taps < kernels::kMinTaps || config.conv_taps > kernels::kMaxTaps)
     return "convolutions see 2 to 4 tokens";
   if (config.recurrence == Recurrence::kShortConv) return nullptr;

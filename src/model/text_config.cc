@@ -121,6 +121,13 @@ Result<TextConfig> TextConfig::Read(const JsonFile& config, std::vector<std::str
         boost::json::parse({family->config_defaults.data(), family->config_defaults.size()});
     for (const auto& [key, value] : defaults.get_object())
       if (!keys.contains(key)) keys[key] = value;
+    // Some folders state the number of layers by the list of their kinds alone.
+    const boost::json::value* kinds =
+        family->layer_list.empty() ? nullptr : keys.if_contains(family->layer_list);
+    if (!keys.contains("num_hidden_layers") && kinds != nullptr && kinds->is_array()) {
+      const auto layers = static_cast<int64_t>(kinds->get_array().size());
+      keys["num_hidden_layers"] = layers;
+    }
     read = JsonFile::Of(std::move(keys), said.name());
   }
   return TextConfig{family, std::move(read), wrapped};

@@ -154,9 +154,11 @@ void WeightArena::PlanVector(Tensors tensors, const float** target, size_t padde
   bytes_ += kernels::RoundUpToLine(floats * sizeof(float));
 }
 
-void WeightArena::PlanTransposed(const StoredTensor* tensor, const float** target) {
+void WeightArena::PlanTransposed(const StoredTensor* tensor, const float** target,
+                                 std::vector<float> factors) {
   PlanVector({tensor}, target);
   vectors_.back().columns = static_cast<size_t>(tensor->shape.columns());
+  vectors_.back().factors = std::move(factors);
 }
 
 Result<kernels::AlignedBuffer> WeightArena::Build(
@@ -212,7 +214,10 @@ Status WeightArena::LoadVectors() {
       }
       const size_t columns = std::max<size_t>(job.columns, 1);
       for (size_t column = 0; column < columns; ++column) {
-        for (size_t i = column; i < values.size(); i += columns) *out++ = values[i] * job.scale;
+        for (size_t i = column; i < values.size(); i += columns) {
+          const float factor = job.factors.empty() ? 1 : job.factors[i / columns];
+          *out++ = values[i] * job.scale * factor;
+        }
       }
     }
     if (job.gate_up != GateUp::kNone) {

@@ -64,8 +64,9 @@ class WeightArena {
   void PlanVector(Tensors tensors, const float** target, size_t padded = 0, float scale = 1,
                   GateUp gate_up = GateUp::kNone);
 
-  // Floats of a matrix of some columns, its columns as rows.
-  void PlanTransposed(const StoredTensor* tensor, const float** target);
+  // Floats of a matrix of some columns, its columns as rows. `factors`: of its rows; empty: all 1.
+  void PlanTransposed(const StoredTensor* tensor, const float** target,
+                      std::vector<float> factors = {});
 
   // Matrix `number`, planned as F16 or BF16, is read from a packed checkpoint as such and held as
   // BF16x2. With ReadPacked only.
@@ -105,7 +106,8 @@ class WeightArena {
     size_t offset;
     float scale;
     GateUp gate_up;
-    size_t columns = 0;  // of a matrix to be transposed; 0: none
+    size_t columns = 0;               // of a matrix to be transposed; 0: none
+    std::vector<float> factors = {};  // of its rows; empty: all 1
   };
   // With the names of the job's tensors.
   static kernels::PackSpec SpecOf(const MatrixJob& job, std::vector<tensor::TensorView> views);

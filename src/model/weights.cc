@@ -388,7 +388,8 @@ class WeightsLoader {
     const ModelConfig& c = weights_->config_;
     const RecurrentShape shape = ShapeOfRecurrence(c);
     RecurrentWeights& recurrent = layer.recurrent;
-    if (c.norm_before) RETURN_IF_ERROR(PlanVector(prefix + "attn_norm.weight", &layer.attn_norm));
+    if (c.norm_before && !c.attention_with_state)
+      RETURN_IF_ERROR(PlanVector(prefix + "attn_norm.weight", &layer.attn_norm));
     if (c.recurrence == Recurrence::kMamba2) return PlanMamba2(prefix + "ssm_", recurrent);
     if (c.recurrence == Recurrence::kDeltaNet) return PlanDeltaNet(prefix, recurrent);
     CHECK(c.recurrence == Recurrence::kShortConv);
@@ -411,10 +412,12 @@ class WeightsLoader {
       ASSIGN_OR_RETURN(const StoredTensor* by_head, arena_.Expect(ssm + name, {1, c.state_heads}));
       arena_.PlanVector({by_head}, target);
     }
-    ASSIGN_OR_RETURN(
-        const StoredTensor* norm,
-        arena_.Expect(ssm + "norm.weight", {shape.inner / c.state_groups, c.state_groups}));
-    arena_.PlanVector({norm}, &recurrent.norm);
+    if (c.state_norm) {
+      ASSIGN_OR_RETURN(
+          const StoredTensor* norm,
+          arena_.Expect(ssm + "norm.weight", {shape.inner / c.state_groups, c.state_groups}));
+      arena_.PlanVector({norm}, &recurrent.norm);
+    }
     return PlanOne(ssm + "out", {shape.inner, c.width}, c.recurrent_bias, &recurrent.out);
   }
 
@@ -480,7 +483,16 @@ class WeightsLoader {
     const ModelConfig& c = weights_->config_;
     ASSIGN_OR_RETURN(const StoredTensor* weight,
                      arena_.Expect(name + ".weight", {c.conv_taps, channels}));
-    arena_.PlanTransposed(weight, &recurrent->conv);
+    // Scales of what the convolution reads are part of its weights.
+    const StateScales& scales = c.state_scales;
+    std::vector<float> factors;
+    if (scales != StateScales()) {
+      const int keys = c.state_groups * c.state_keys;
+      factors.assign(static_cast<size_t>(channels - 2 * keys), static_cast<float>(scales.value));
+      factors.insert(factors.end(), static_cast<size_t>(keys), static_cast<float>(scales.key));
+      factors.insert(factors.end(), static_cast<size_t>(keys), static_cast<float>(scales.query));
+    }
+    arena_.PlanTransposed(weight, &recurrent->conv, std::move(factors));
     return c.conv_bias ? PlanVector(name + ".bias", &recurrent->conv_bias, channels) : OkStatus();
   }
 
@@ -536,11 +548,12 @@ class WeightsLoader {
     const ModelConfig& c = weights_->config_;
     const std::string prefix = fmt::format("blk.{}.", index);
     LayerWeights& layer = weights_->layers_[static_cast<size_t>(index)];
-    RETURN_IF_ERROR(c.is_recurrent(index) ? PlanRecurrent(prefix, layer)
-                                          : PlanAttention(prefix, layer));
+    if (c.has_attention(index)) RETURN_IF_ERROR(PlanAttention(prefix, layer));
+    if (c.is_recurrent(index)) RETURN_IF_ERROR(PlanRecurrent(prefix, layer));
+    if (!c.has_feed_forward(index)) return OkStatus();
     if (c.norm_before) {
-      RETURN_IF_ERROR(
-          PlanNorm(fmt::format("{}{}", prefix, c.ffn_norm), &layer.ffn_norm, &layer.ffn_norm_bias));
+      RETURN_IF_ERROR(PlanNorm(fmt::format("{}{}", prefix, c.ffn_norm), &layer.ffn_norm,
+                               &layer.ffn_norm_bias, static_cast<float>(c.ffn_norm_scale)));
     }
     if (c.has_experts(index)) {
       RETURN_IF_ERROR(PlanExperts(prefix, layer));

@@ -73,7 +73,7 @@ struct RecurrentWeights {
   const float* rate_bias = nullptr;  // [state_heads], the three
   const float* log_decay = nullptr;  // the logarithm of the decay by a rate of 1: below 0
   const float* skip = nullptr;
-  const float* norm = nullptr;  // DeltaNet: [state_values]; Mamba2: [inner]
+  const float* norm = nullptr;  // DeltaNet: [state_values]; Mamba2: [inner], or null
 };
 
 // Norms are null where the family has none.
@@ -90,7 +90,7 @@ struct LayerWeights {
   Projection q, k, v;                    // [width] -> q_rows, kv_rows, kv_rows; empty if fused
   Projection q_gate;                     // [width] -> q_rows; the same
   Projection attn_output;                // [q_rows] -> width
-  RecurrentWeights recurrent;            // instead of qkv and attn_output
+  RecurrentWeights recurrent;            // instead of qkv and attn_output, or with them
   const float* ffn_norm = nullptr;       // [width]
   const float* ffn_norm_bias = nullptr;  // [width]; as that of attn_norm
   Projection gate_up;   // [width] -> 2 * feed_forward, 16 + 16 per panel; empty if not fused
@@ -102,8 +102,8 @@ struct LayerWeights {
   std::vector<ExpertWeights> experts;  // empty: a layer without
   ExpertWeights shared_expert;         // of all rows, if the model has one
 
-  // What a fused layer multiplies first.
-  const Projection& first() const { return recurrent.in.parts.empty() ? qkv : recurrent.in; }
+  // What a fused layer multiplies first, if it has attention or a recurrence.
+  const Projection& first() const { return qkv.parts.empty() ? recurrent.in : qkv; }
 };
 
 struct LoadOptions {

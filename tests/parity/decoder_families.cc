@@ -37,7 +37,7 @@ struct GeneratedTensor {
 
 bool HasNormsLessOne(const FamilyGolden& golden) {
   const auto& family = golden.family;
-  return family.starts_with("gemma") || family.starts_with("nemotron") ||
+  return family.starts_with("gemma") || family == "nemotron" || family == "nemotron with biases" ||
          family.starts_with("qwen3next") || family.starts_with("qwen35");
 }
 
@@ -137,6 +137,37 @@ void TileHeads(const FamilyGolden& golden, const std::string& name, GeneratedTen
   }
 }
 
+// The multipliers of Falcon H1, which a GGUF has in its weights.
+void ScaleFalconH1(const FamilyGolden& golden, const std::string& name, GeneratedTensor& tensor) {
+  const json::object& config = golden.entry.at("config").as_object();
+  const auto by = [&](const std::string& key) { return config.at(key).to_number<double>(); };
+  const auto listed = [&](const char* key, size_t i) {
+    return static_cast<double>(config.at(key).as_array().at(i).to_number<float>());
+  };
+  const auto scale = [&](double factor, size_t begin, size_t rows) {
+    const size_t cols = tensor.values.size() / static_cast<size_t>(tensor.shape[0]);
+    for (size_t i = begin * cols; i < (begin + rows) * cols; ++i)
+      tensor.values[i] *= static_cast<float>(factor);
+  };
+  const auto all = [&](double factor) { scale(factor, 0, static_cast<size_t>(tensor.shape[0])); };
+  const auto is = [&](const char* kind) { return name.ends_with(kind); };
+  if (is("token_embd.weight")) all(by("embedding_multiplier"));
+  if (is(".attn_q.weight") || is(".attn_v.weight")) all(by("attention_in_multiplier"));
+  if (is(".attn_k.weight")) all(by("attention_in_multiplier") * by("key_multiplier"));
+  if (is(".attn_output.weight")) all(by("attention_out_multiplier"));
+  if (name == "output.weight") all(by("lm_head_multiplier"));
+  if (is(".ffn_gate.weight")) all(listed("mlp_multipliers", 0));
+  if (is(".ffn_down.weight")) all(listed("mlp_multipliers", 1));
+  if (is(".ssm_out.weight")) all(by("ssm_out_multiplier"));
+  if (!is(".ssm_in.weight")) return;
+  const auto inner = static_cast<size_t>(by("mamba_d_ssm"));
+  const auto keys = static_cast<size_t>(by("mamba_n_groups") * by("mamba_d_state"));
+  const size_t rows[] = {inner, inner, keys, keys, static_cast<size_t>(by("mamba_n_heads"))};
+  size_t begin = 0;
+  for (size_t i = 0; i < 5; begin += rows[i++])
+    scale(by("ssm_in_multiplier") * listed("ssm_multipliers", i), begin, rows[i]);
+}
+
 gguf::testing::Bytes GgufOf(const FamilyGolden& golden, tensor::DType type) {
   gguf::testing::Writer writer;
   const std::string architecture(golden.entry.at("gguf").as_string());
@@ -206,6 +237,7 @@ gguf::testing::Bytes GgufOf(const FamilyGolden& golden, tensor::DType type) {
       for (float& value : tensor.values) value += 1;
     }
     if (architecture.starts_with("qwen35")) TileHeads(golden, name, tensor);
+    if (architecture == "falcon-h1") ScaleFalconH1(golden, name, tensor);
     if (name.find("attn_qkv.weight+") != std::string::npos) {
       PutGroups(golden, tensor, name, type, writer);
     } else if (const size_t second = name.find('+'); second != std::string::npos) {

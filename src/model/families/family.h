@@ -11,6 +11,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/status.h"
 #include "kernels/attention.h"
@@ -34,6 +35,12 @@ struct JoinedTensor {
   std::string_view part;
   std::string_view whole;
   int place;
+};
+
+// Consecutive rows of a tensor, and what they are multiplied by.
+struct RowScale {
+  int64_t rows;
+  double factor;
 };
 
 // The input of a family's reader: keys and tensors under GGUF's names.
@@ -79,6 +86,12 @@ struct Family {
   // In a GGUF value head h of a recurrence is of group h % groups; in a folder a group's heads lie
   // together.
   bool gguf_tiled_heads = false;
+  // The list in config.json whose length is the number of layers where that is not stated.
+  std::string_view layer_list = {};
+  // Factors of a GGUF's weights, relative to a folder's, of the tensor `name` under GGUF's name;
+  // empty: equal. Null if all are.
+  std::vector<RowScale> (*gguf_scales)(const HyperParameters& keys, const ModelConfig& config,
+                                       std::string_view name) = nullptr;
   // Sets the traits; `config` has shape and rope already. Errors: model_hparam.
   Status (*describe)(const FamilySource& source, ModelConfig& config) = nullptr;
 };
@@ -141,11 +154,12 @@ extern const Family kGemma;
 extern const Family kGemma2, kGemma3;
 extern const Family kGlm4, kGlm4Moe;
 extern const Family kHunyuan;
-extern const Family kLfm2;
+extern const Family kFalconH1;
+extern const Family kLfm2, kLfm2Moe;
 extern const Family kCohere, kCohere2;
 extern const Family kApertus;
 extern const Family kArcee;
-extern const Family kNemotron;
+extern const Family kNemotron, kNemotronH;
 extern const Family kStarcoder2;
 extern const Family kStableLm;
 extern const Family kMinistral3;

@@ -1,5 +1,6 @@
 // LFM2: layers with a gated short convolution, and some with attention, whose queries and keys are
-// normalised by head. The number of a folder's feed-forward rows is computed from other keys.
+// normalised by head. The number of a folder's feed-forward rows is computed from other keys. Its
+// mixture: a router of sigmoids, a bias for the choice of experts, one network in the first layers.
 #include <algorithm>
 
 #include "model/families/family.h"
@@ -80,8 +81,76 @@ Status DescribeLfm2(const FamilySource& source, ModelConfig& config) {
   return OkStatus();
 }
 
+constexpr std::string_view kLfm2MoeKeys[] = {"shortconv.l_cache", "expert_count",
+                                             "expert_used_count"};
+constexpr std::string_view kLfm2MoeConfigKeys[] = {"conv_L_cache",          "conv_bias",
+                                                   "full_attn_idxs",        "layer_types",
+                                                   "moe_intermediate_size", "norm_eps",
+                                                   "norm_topk_prob",        "num_dense_layers",
+                                                   "num_experts",           "num_experts_per_tok",
+                                                   "routed_scaling_factor", "theta",
+                                                   "tie_embedding",         "use_expert_bias"};
+constexpr std::string_view kLfm2MoeDefaults =
+    R"({"hidden_size":2048,"intermediate_size":7168,"num_hidden_layers":32,
+        "num_attention_heads":32,"num_key_value_heads":8,"max_position_embeddings":128000,
+        "norm_eps":1e-5,"tie_word_embeddings":true,"rope_theta":1000000.0,"conv_L_cache":3,
+        "moe_intermediate_size":1792,"num_dense_layers":2,"num_experts_per_tok":4,
+        "num_experts":32,"block_auto_adjust_ff_dim":false})";
+constexpr RenamedTensor kLfm2MoeTensors[] = {
+    {"operator_norm.", "attn_norm."},
+    {"ffn_norm.", "ffn_norm."},
+    {"feed_forward.w1.", "ffn_gate."},
+    {"feed_forward.w3.", "ffn_up."},
+    {"feed_forward.w2.", "ffn_down."},
+    {"feed_forward.gate.", "ffn_gate_inp."},
+    {"feed_forward.expert_bias", "exp_probs_b.bias"},
+    {"feed_forward.experts.gate_up_proj", "ffn_gate_up_exps.weight"},
+    {"feed_forward.experts.down_proj", "ffn_down_exps.weight"},
+    {"self_attn.out_proj.", "attn_output."},
+    {"self_attn.q_layernorm.", "attn_q_norm."},
+    {"self_attn.k_layernorm.", "attn_k_norm."},
+    {"conv.in_proj.", "shortconv.in_proj."},
+    {"conv.out_proj.", "shortconv.out_proj."},
+    {"conv.conv.", "shortconv.conv."},
+};
+
+Status DescribeLfm2Moe(const FamilySource& source, ModelConfig& config) {
+  const HyperParameters& keys = source.keys;
+  RETURN_IF_ERROR(DescribeLfm2(source, config));
+  RETURN_IF_ERROR(ReadExperts(source, config));
+  RETURN_IF_ERROR(ReadExpertWidth(source, config));
+  RETURN_IF_ERROR(ReadLayersWithoutExperts(source, config));
+  ASSIGN_OR_RETURN(const int64_t score, keys.IntOr("expert_gating_func", 2, 0, 100));
+  if (score != 2) {
+    return RefuseParameter("{} is {}, which is not supported (2, a sigmoid, is)",
+                           keys.Spelled("expert_gating_func"), score);
+  }
+  config.router_score = RouterScore::kSigmoid;
+  ASSIGN_OR_RETURN(config.router_bias, keys.BoolOr("use_expert_bias", true));
+  if (source.form == Form::kGguf) {
+    const auto& without = config.without_experts;
+    const auto first = std::find(without.begin(), without.end(), false) - without.begin();
+    config.router_bias = source.store.Find(fmt::format("blk.{}.exp_probs_b.bias",
+                                                       without.empty() ? 0 : first)) != nullptr;
+  }
+  ASSIGN_OR_RETURN(config.expert_weights_sum_to_1, keys.BoolOr("expert_weights_norm", true));
+  ASSIGN_OR_RETURN(const double scale, keys.FloatOr("expert_weights_scale", 1.0, 1e-3, 1e3));
+  config.expert_weights_scale = static_cast<float>(scale);
+  return OkStatus();
+}
+
 }  // namespace
 
+const Family kLfm2Moe = {.architecture = "lfm2moe",
+                         .model_type = "lfm2_moe",
+                         .keys = kLfm2MoeKeys,
+                         .config_keys = kLfm2MoeConfigKeys,
+                         .config_defaults = kLfm2MoeDefaults,
+                         .tensors = kLfm2MoeTensors,
+                         .expert_width_key = true,
+                         .state_keys = std::span(kLfm2MoeKeys).first(1),
+                         .kv_heads_by_layer = true,
+                         .describe = DescribeLfm2Moe};
 const Family kLfm2 = {.architecture = "lfm2",
                       .model_type = "lfm2",
                       .keys = kLfm2Keys,
