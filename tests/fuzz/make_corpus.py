@@ -642,6 +642,50 @@ def encodings():
     return files
 
 
+def decoder_configs():
+    """config.json with a line for each tensor, and keys of GGUFs, of the small models of the parity test; see decoder_config_fuzz.cc.
+
+    Of the families that have a model of each kind of layer all tensors are listed, of the others the embedding alone."""
+    goldens = json.loads((HERE.parent / "golden/decoder_families.json").read_text())
+    whole = ("apertus", "falcon h1", "lfm2moe", "nemotron_h", "granite hybrid with experts", "qwen35 with experts")
+    unused = ("_token_id", "architectures", "attention_dropout", "dtype", "initializer_range", "transformers_version", "use_cache")
+    files, seen = {}, set()
+    for entry in goldens:
+        kind = entry["config"]["model_type"]
+        if kind in seen and entry["family"] not in whole:
+            continue
+        seen.add(kind)
+        config = {key: value for key, value in entry["config"].items() if not key.endswith(unused)}
+        listed = [(name, shape) for name, shape in entry["tensors"].items() if entry["family"] in whole or "embed" in name]
+        lines = "\n".join(" ".join([name, *map(str, shape)]) for name, shape in listed)
+        files[entry["family"].replace(" ", "_")] = json.dumps(config, separators=(",", ":")) + "\0" + lines
+        if entry["family"] in whole:
+            files[entry["family"].replace(" ", "_") + "_gguf"] = decoder_gguf(entry["gguf"], entry["keys"])
+    predicting = next(entry for entry in goldens if entry["family"] == "qwen35")
+    files["predicting_gguf"] = decoder_gguf("qwen35", {**predicting["keys"], "block_count": 6, "nextn_predict_layers": 1})
+    return files
+
+
+def decoder_gguf(architecture, keys):
+    """A GGUF of these keys, with an embedding of one token, and with the lists of xIELU that Apertus has."""
+    def payload(value):
+        if isinstance(value, list):
+            kinds = {payload(item)[0] for item in value}
+            return 9, struct.pack("<IQ", kinds.pop(), len(value)) + b"".join(payload(item)[1] for item in value)
+        if isinstance(value, str):
+            return 8, gguf_string(value.encode())
+        if isinstance(value, bool):
+            return 7, struct.pack("<B", value)
+        return (6, struct.pack("<f", value)) if isinstance(value, float) else (4, struct.pack("<I", value))
+
+    keys = {f"{architecture}.{key}": value for key, value in keys.items() if key != "vocab_size"}
+    if architecture == "apertus":
+        layers = keys["apertus.block_count"]
+        keys |= {f"xielu.{name}": [value] * layers for name, value in (("alpha_p", 0.5), ("alpha_n", 0.25), ("beta", 0.5), ("eps", -1e-6))}
+    pairs = [gguf_key(key.encode(), *payload(value)) for key, value in {"general.architecture": architecture, **keys}.items()]
+    return gguf_file(pairs, [(b"token_embd.weight", [64, 1], 0, 0)], data=b"\0" * 256)
+
+
 def encoder_configs():
     """config.json, modules.json and the config.json of its modules, with 0 bytes between; see encoder_config_fuzz.cc."""
     bert = {"hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 3, "num_attention_heads": 4, "vocab_size": 100,
@@ -941,6 +985,7 @@ def main():
     write("gbnf", gbnfs())
     write("gguf", ggufs())
     write("gguf_tokenizer", gguf_tokenizers())
+    write("decoder_config", decoder_configs())
     write("encoder_config", encoder_configs())
     write("packed", packed())
     write("quantized", quantized())
