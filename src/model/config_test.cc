@@ -511,6 +511,9 @@ TEST(ModelConfigTest, ReadsLayersOfOnePartOfNemotronH) {
   EXPECT_FALSE(config->has_feed_forward(2));
   EXPECT_EQ(config->state_values, 32);
   EXPECT_EQ(config->rope_mode, kernels::RopeMode::kNone);
+  EXPECT_EQ(
+      ReadFolder(shape + R"(,"attention_head_dim":32,"hybrid_override_pattern":"M-*-")")->head_dim,
+      32);
   const auto listed = ReadFolder(shape + R"(,"layers_block_type":["mamba","mlp","attention",
       "linear_attention"])");
   ASSERT_TRUE(listed.ok()) << listed.status();
@@ -521,6 +524,9 @@ TEST(ModelConfigTest, ReadsLayersOfOnePartOfNemotronH) {
   ExpectFolderRefused(shape + R"(,"hybrid_override_pattern":"M-*x")", "must have M, *, - or E");
   ExpectFolderRefused(shape + R"(,"hybrid_override_pattern":"ME*-")", "layer 1 has experts");
   ExpectFolderRefused(shape + R"(,"hybrid_override_pattern":"-*--")", "has Mamba-2");
+  ExpectFolderRefused(R"("model_type":"nemotron_h","head_dim":16,"mamba_num_heads":2,
+      "mamba_head_dim":80,"ssm_state_size":16,"n_groups":1,"hybrid_override_pattern":"M-*-")",
+                      "values of a head are not a multiple of 32");
   ExpectFolderRefused(shape + R"(,"hybrid_override_pattern":"M-M-")", "no layer has attention");
   ExpectFolderRefused(shape + R"(,"layers_block_type":["mamba","mlp"])", "a list of 4 kinds");
   ExpectFolderRefused(shape + R"(,"hybrid_override_pattern":"M-*-","mlp_hidden_act":"silu")",
@@ -543,7 +549,8 @@ TEST(ModelConfigTest, ReadsTheExpertsOfLfm2) {
 }
 
 TEST(ModelConfigTest, RefusesXieluWithoutItsParameters) {
-  const auto missing = ReadFolder(R"("model_type":"apertus")");
+  // As published.
+  const auto missing = ReadFolder(R"("model_type":"apertus","qk_norm":true,"post_norm":false)");
   EXPECT_EQ(missing.status().reason(), "model_tensor_missing");
   EXPECT_THAT(missing.status().message(), HasSubstr("blk.0.xielu.alpha_p"));
   ExpectFolderRefused(R"("model_type":"apertus","hidden_act":"silu")", "hidden_act");

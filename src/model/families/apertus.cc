@@ -12,7 +12,8 @@
 namespace tutti::model {
 namespace {
 
-constexpr std::string_view kApertusConfigKeys[] = {"attention_bias"};
+// Its class always normalises queries and keys, whatever qk_norm says.
+constexpr std::string_view kApertusConfigKeys[] = {"attention_bias", "qk_norm"};
 constexpr std::string_view kApertusDefaults =
     R"({"hidden_size":4096,"intermediate_size":14336,"num_hidden_layers":32,
         "num_attention_heads":32,"max_position_embeddings":65536,"rms_norm_eps":1e-5,
