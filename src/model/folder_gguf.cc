@@ -137,6 +137,7 @@ class Layout {
       const auto [name, part] = WholeOf(family_, config, tensor.name);
       wholes[name].emplace(part, Piece{&tensor, OrderOf(tensor.name)});
     }
+    if (HasHeadOfItsOwn()) wholes[std::string(kHead)] = wholes[std::string(kEmbedding)];
     std::vector<WholeTensor> tensors;
     for (const auto& [name, pieces] : wholes) {
       ASSIGN_OR_RETURN(tensors.emplace_back(), Whole(name, pieces));
@@ -150,6 +151,18 @@ class Layout {
   }
 
  private:
+  static constexpr std::string_view kEmbedding = "token_embd.weight", kHead = "output.weight";
+
+  // Whether the head is the embedding in the folder, but has other multipliers in the GGUF.
+  bool HasHeadOfItsOwn() const {
+    const ModelConfig& config = checkpoint_.config;
+    if (!config.tied_head || family_.gguf_scales == nullptr) return false;
+    const auto factor = [&](std::string_view name) {
+      return family_.gguf_scales(keys_, config, name).at(0).factor;
+    };
+    return factor(kEmbedding) != factor(kHead);
+  }
+
   RowOrder OrderOf(std::string_view name) const {
     const ModelConfig& config = checkpoint_.config;
     const auto in = InLayer(name);
@@ -220,13 +233,11 @@ class Layout {
     const auto one = [](const RowScale& scale) { return scale.factor == 1; };
     if (std::all_of(tensor.scales.begin(), tensor.scales.end(), one)) tensor.scales.clear();
     if (tensor.scales.empty()) return OkStatus();
-    const bool head = tensor.name == "token_embd.weight" && checkpoint_.config.tied_head;
     const bool floats = tensor.type == tensor::DType::kF32 || tensor.type == tensor::DType::kF16 ||
                         tensor.type == tensor::DType::kBF16;
-    if (floats && !head) return OkStatus();
-    return RefuseParameter("the multipliers of {} cannot become part of {}, which is {}{}",
-                           checkpoint_.config.architecture, tensor.name, tensor::Name(tensor.type),
-                           head ? " and the head" : "");
+    if (floats) return OkStatus();
+    return RefuseParameter("the multipliers of {} cannot become part of {}, which is {}",
+                           checkpoint_.config.architecture, tensor.name, tensor::Name(tensor.type));
   }
 
   // Llama 3's scaling is a tensor there.

@@ -420,6 +420,37 @@ TEST(DecoderFamiliesTest, LayersThatPredictFurtherTokensAreNotLoaded) {
   EXPECT_EQ(models, 3);
 }
 
+// A folder multiplies the embedding and the logits; a GGUF has both factors in its weights.
+TEST(DecoderFamiliesTest, ATiedHeadWithAFactorOfItsOwnIsATensorOfTheGguf) {
+  FamilyGolden golden = *std::find_if(FamilyGoldens().begin(), FamilyGoldens().end(),
+                                      [](const auto& each) { return each.family == "falcon h1"; });
+  golden.entry.at("config").as_object()["tie_word_embeddings"] = true;
+  golden.entry.at("tensors").as_object().erase("lm_head.weight");
+  const auto folder = LoadFolder(golden, WeightMode::kF32);
+  ASSERT_TRUE(folder.ok()) << folder.status();
+  ASSERT_TRUE((*folder)->config().tied_head);
+  const auto file = GgufOfFolder(golden);
+  ASSERT_TRUE(file.ok()) << file.status();
+  ASSERT_NE((*file)->FindTensor("output.weight"), nullptr);
+  const auto made = model::Weights::Load(**file, {.mode = WeightMode::kF32, .threads = 2});
+  ASSERT_TRUE(made.ok()) << made.status();
+  std::vector<std::vector<float>> rows;
+  for (const auto& weights : {*folder, *made}) {
+    Recorder recorder(weights, Isa::kScalar, 1, golden.prompt);
+    const int sequence = recorder.driver().NewSequence();
+    const std::span<const TokenId> prompt(golden.ids.data(), golden.prompt);
+    ASSERT_TRUE(recorder.driver().Prefill(sequence, prompt, 8).ok());
+    rows.push_back(recorder.Row(sequence, golden.prompt - 1));
+  }
+  float greatest = 0, worst = 0;
+  for (size_t i = 0; i < rows[0].size(); ++i) {
+    greatest = std::max(greatest, std::fabs(rows[0][i]));
+    worst = std::max(worst, std::fabs(rows[0][i] - rows[1][i]));
+  }
+  EXPECT_GT(greatest, 0.5F);
+  EXPECT_LT(worst, 1e-4F * greatest);
+}
+
 TEST(DecoderFamiliesTest, ARunnerWithoutSlotsRefusesAModelWithStates) {
   int refused = 0;
   for (const FamilyGolden& golden : FamilyGoldens()) {

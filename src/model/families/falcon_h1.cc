@@ -122,9 +122,7 @@ Status SetScales(const FamilySource& source, ModelConfig& config) {
 // The multipliers in the rows of a GGUF's tensors, as the public converter puts them there.
 std::vector<RowScale> FalconH1Scales(const HyperParameters& keys, const ModelConfig& config,
                                      std::string_view name) {
-  const auto read = ReadMultipliers(keys);
-  if (!read.ok()) return {};
-  const Multipliers& by = *read;
+  const Multipliers by = ReadMultipliers(keys).value();  // they were read when the model was opened
   const size_t block = name.starts_with("blk.") ? name.find('.', 4) + 1 : 0;
   const std::string_view tensor = name.substr(block);
   const int inner = config.state_heads * config.state_values;
