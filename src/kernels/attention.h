@@ -167,6 +167,9 @@ struct AttentionArgs {
   // > 0: a query at position p sees the keys at p - window + 1 .. p alone. 0: all before it. Layers
   // of one step may differ.
   int32_t window = 0;
+  // [heads], or null: a score that takes part in each head's softmax as that of one more key, whose
+  // value is zero (gpt-oss). It is not scaled. Finite.
+  const float* sinks = nullptr;
 };
 
 struct RopeAppendArgs {

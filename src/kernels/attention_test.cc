@@ -213,6 +213,34 @@ TEST_P(AttentionTest, ASoftCapBoundsTheScores) {
   }
 }
 
+// Far below all scores, among them, and far above.
+TEST_P(AttentionTest, ASinkTakesItsShareOfEachHead) {
+  for (const int32_t window : {0, 70}) {
+    const AttentionShape shape = Shape(6, 2, 32);
+    Rig rig(GetParam(), shape, 60, 15);
+    rig.set_window(window);
+    rig.set_sinks({-80.0f, -1.0f, 0.0f, 2.5f, 6.0f, 12.0f});
+    const size_t s = rig.AddSequence(300);
+    rig.Run(s, 300);
+    for (const int32_t position : {0, 1, 31, 32, 70, 255, 256, 299}) {
+      EXPECT_LE(ErrorAt(rig, s, position), 2 * Bound(GetParam())) << window << " at " << position;
+    }
+    const int32_t chunk = window == 0 ? 33 : 1;
+    const size_t copy = rig.AddCopy(s);
+    if (chunk == 1) rig.Step({{copy, 290}}, 2);
+    rig.Run(copy, chunk, 2);
+    EXPECT_EQ(DifferingRows(rig, s, copy), 0) << window << " chunk " << chunk;
+    // A sink above all scores leaves little of its head.
+    const float* row = rig[s].out.data() + 299 * OutWidth(rig);
+    float first = 0, last = 0;
+    for (int32_t d = 0; d < shape.head_dim; ++d) {
+      first = std::max(first, std::fabs(row[d]));
+      last = std::max(last, std::fabs(row[5 * shape.head_dim + d]));
+    }
+    EXPECT_LT(last, 0.1f * first);
+  }
+}
+
 TEST_P(AttentionTest, WhatAnEarlierOwnerLeftInABlockIsNeverSeen) {
   Rig rig(GetParam(), kSmolShape, 60, 7);
   const size_t clean = rig.AddSequence(300);

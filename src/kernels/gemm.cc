@@ -19,6 +19,7 @@ constexpr struct {
 } kFormats[] = {
     {"Q4_0", 512 + 64},
     {"Q4_1", 512 + 128},
+    {"MXFP4", 512 + 64},
     {"Q5_0", 512 + 128 + 64},
     {"Q5_1", 512 + 128 + 128},
     {"Q6", 512 + 256 + 128},
@@ -110,7 +111,7 @@ int32_t TileBegin(int32_t rows, int32_t tile, int32_t most) {
 
 bool IsGated(Epilogue epilogue) {
   return epilogue == Epilogue::kSwiGlu || epilogue == Epilogue::kGeGlu ||
-         epilogue == Epilogue::kGeGluErf;
+         epilogue == Epilogue::kGeGluErf || epilogue == Epilogue::kSwiGluClamped;
 }
 
 ArgmaxState MergeArgmax(const ArgmaxState& a, const ArgmaxState& b) {

@@ -70,6 +70,8 @@ constexpr int RoundUpToPanel(int rows) { return (rows + kPanelRows - 1) / kPanel
 enum class WeightFormat : uint8_t {
   kQ4_0,   // 8 lines (g < 4): low nibble k, high nibble k + 16; then fp16 d[32]. value d*(q-8)
   kQ4_1,   // the same lines; fp16 d[32], fp16 m[32]. value d*q+m
+  kMXFP4,  // the same lines, nibbles that stand for E2M1; fp16 d[32], half the scale of E8M0. value
+           // d*(t[q]-16), t (kE2M1Codes of gemm_tile.h) 16 more than twice the values of E2M1
   kQ5_0,   // 8 lines; 16 x 64-bit masks of the fifth bits, [g < 8][v]; fp16 d[32]. value d*(q-16)
   kQ5_1,   // 8 lines; 16 masks; fp16 d[32], fp16 m[32]. value d*q+m
   kQ6,     // 8 lines: low nibbles as above; 4 lines of upper bits; fp16 d[2][32], of k < 16 and of
@@ -84,7 +86,7 @@ enum class WeightFormat : uint8_t {
   kF16,        // IEEE half [32 k][32 rows], widened exactly when read
   kBf16,       // bfloat16 [32 k][32 rows], widened exactly when read
 };
-// Bytes of one block of a panel: 576, 640, 704, 768, 896, 1088, 1024, 2048, 4096, 2048, 2048.
+// Bytes of one block of a panel: 576, 640, 576, 704, 768, 896, 1088, 1024, 2048, 4096, 2048, 2048.
 size_t BlockBytes(WeightFormat format);
 // Maximum of K for sums over all of it: int32 holds 127 * 127 * K.
 inline constexpr int32_t kMaxRowScaledCols = 65536;
@@ -135,7 +137,7 @@ struct QuantizedRows {
   float* d = nullptr;   // max|x| / 127; NaN if the block holds a NaN, so that it reaches the output
   float* s = nullptr;   // d * sum(q), for formats with a minimum
   int32_t* minus8 = nullptr;     // -8 * sum(q): what integer sums of Q4_0 start from
-  int32_t* minus16 = nullptr;    // -16 * sum(q): Q5_0
+  int32_t* minus16 = nullptr;    // -16 * sum(q): Q5_0, MXFP4
   int32_t* minus128 = nullptr;   // -128 * sum(q): Q8_0
   int32_t* minus32 = nullptr;    // -32 * sum(q) of each half of the block, at 2*i and 2*i + 1: Q6
   int32_t rows = 0;              // M; the tiling follows from it
@@ -178,10 +180,15 @@ enum class Epilogue : uint8_t {
   kSwiGlu,  // out[m][16p + l] = silu(y[32p + l]) * y[32p + 16 + l], l < 16: gate and up interleaved
             // 16 + 16
   kGeGlu,   // the same with the tanh form of gelu
-  kGeGluErf,  // the same with the exact form of gelu     encoders
-  kArgmax,    // best[m] = greatest y and its n; out is not written, logits[m] is if given
+  kGeGluErf,       // the same with the exact form of gelu     encoders
+  kSwiGluClamped,  // the same as (u + 1) * g * sigmoid(1.702 g), where g is y[32p + l], at most 7,
+                   // and u is y[32p + 16 + l], from -7 to 7                            gpt-oss
+  kArgmax,         // best[m] = greatest y and its n; out is not written, logits[m] is if given
 };
 bool IsGated(Epilogue epilogue);
+// The constants of kSwiGluClamped.
+inline constexpr float kClampedAlpha = 1.702f;
+inline constexpr float kClampedLimit = 7.0f;
 
 // Greatest logit so far and its row of weights; of equals the lowest id. Starts as below; stays so
 // if every logit is NaN or -inf (a broken model: the caller must notice id == kNoArgmax).

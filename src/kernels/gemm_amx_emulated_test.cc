@@ -151,6 +151,9 @@ uint16_t Half(double x) { return tensor::DoubleToHalf(x); }
 Words FourBits(Words x) {
   return ForEach([&](int i) { return Half(x.lane[i] & 15); });
 }
+Words E2M1Bits(Words x) {
+  return ForEach([&](int i) { return Half(kE2M1Codes[x.lane[i] & 15]); });
+}
 Words FiveBits(Words x) {
   return ForEach([&](int i) { return Half(x.lane[i] & 31); });
 }

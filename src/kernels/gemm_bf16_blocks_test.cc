@@ -24,9 +24,9 @@ using testing::Product;
 using testing::RandomFloats;
 using testing::SameBits;
 
-constexpr tensor::DType kTypes[] = {tensor::DType::kQ4_0, tensor::DType::kQ4_1,
-                                    tensor::DType::kQ5_0, tensor::DType::kQ5_1,
-                                    tensor::DType::kQ6_K, tensor::DType::kQ8_0};
+constexpr tensor::DType kTypes[] = {
+    tensor::DType::kQ4_0, tensor::DType::kQ4_1, tensor::DType::kMXFP4, tensor::DType::kQ5_0,
+    tensor::DType::kQ5_1, tensor::DType::kQ6_K, tensor::DType::kQ8_0};
 
 struct Matrix {
   FileTensor file;

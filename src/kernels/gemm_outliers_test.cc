@@ -20,7 +20,7 @@ using testing::QuantizedBuffer;
 using testing::RandomFloats;
 using testing::SameBits;
 
-constexpr DType kTypes[] = {DType::kQ4_0, DType::kQ4_1, DType::kQ5_0,
+constexpr DType kTypes[] = {DType::kQ4_0, DType::kQ4_1, DType::kMXFP4, DType::kQ5_0,
                             DType::kQ5_1, DType::kQ6_K, DType::kQ8_0};
 constexpr int32_t kCols = 256;
 constexpr int32_t kColumns[kMaxOutliers] = {37, 255};

@@ -28,8 +28,8 @@ using testing::QuantizedBuffer;
 using testing::RandomFloats;
 using testing::SameBits;
 
-constexpr DType kTypes[] = {DType::kQ4_0, DType::kQ4_1, DType::kQ5_0, DType::kQ5_1, DType::kQ6_K,
-                            DType::kQ8_0, DType::kF32,  DType::kF16,  DType::kBF16};
+constexpr DType kTypes[] = {DType::kQ4_0, DType::kQ4_1, DType::kMXFP4, DType::kQ5_0, DType::kQ5_1,
+                            DType::kQ6_K, DType::kQ8_0, DType::kF32,   DType::kF16,  DType::kBF16};
 
 // `cols`, or the next width that rows of the type can have.
 int32_t WidthFor(DType dtype, int32_t cols) {
@@ -267,8 +267,8 @@ TEST(Gemm, EqualsTheDefinitionWithinFloatRounding) {
 
 // With powers of two for scales, every product is an integer: no rounding is allowed anywhere.
 TEST(Gemm, SumsIntegersExactly) {
-  for (DType dtype :
-       {DType::kQ4_0, DType::kQ4_1, DType::kQ5_0, DType::kQ5_1, DType::kQ6_K, DType::kQ8_0}) {
+  for (DType dtype : {DType::kQ4_0, DType::kQ4_1, DType::kMXFP4, DType::kQ5_0, DType::kQ5_1,
+                      DType::kQ6_K, DType::kQ8_0}) {
     const int32_t k = 256;
     FileTensor file(dtype, 64, k, 55);
     // d = 1 (and m = -3): the first and second half of every block. Of Q6_K d = 1 and 16 scales of
@@ -289,6 +289,7 @@ TEST(Gemm, SumsIntegersExactly) {
       }
       if (dtype == DType::kQ4_1 || dtype == DType::kQ5_1)
         std::memcpy(&file.bytes[at + 2], &minus_three, 2);
+      if (dtype == DType::kMXFP4) file.bytes[at] = std::byte{128};  // halves are whole
     }
     const OwnedMatrix packed = PackOrDie(ConcatenateRows({file.view}, NativeFormat(dtype)));
     const int32_t m = 9;
@@ -481,6 +482,11 @@ TEST(Gemm, AVeryWideMatrixIsUnpackedInChunksWithTheSameBits) {
 
 double Gelu(double x) { return 0.5 * x * std::erfc(-x / std::sqrt(2.0)); }
 double Silu(double x) { return x / (1.0 + std::exp(-x)); }
+double ClampedSwiGlu(double gate, double up) {
+  gate = std::min(gate, 7.0);
+  up = std::clamp(up, -7.0, 7.0);
+  return (up + 1.0) * gate / (1.0 + std::exp(-1.702 * gate));
+}
 double GeluTanh(double x) {
   return 0.5 * x *
          (1.0 + std::tanh(std::sqrt(2.0 / 3.14159265358979323846) * (x + 0.044715 * x * x * x)));
@@ -551,7 +557,9 @@ TEST(GemmEpilogue, GatesMatchTheirDefinitionsAndQuantiseForTheNextMatrix) {
   const FileTensor gate(DType::kQ4_1, ff, k, 1);
   const FileTensor up(DType::kQ4_1, ff, k, 2);
   const OwnedMatrix packed = PackOrDie(InterleaveGateUp(gate.view, up.view, WeightFormat::kQ4_1));
-  for (Epilogue epilogue : {Epilogue::kSwiGlu, Epilogue::kGeGlu, Epilogue::kGeGluErf}) {
+  int clamped = 0;
+  for (Epilogue epilogue :
+       {Epilogue::kSwiGlu, Epilogue::kGeGlu, Epilogue::kGeGluErf, Epilogue::kSwiGluClamped}) {
     for (int32_t m : {1, 8, 19}) {
       const std::vector<float> x = RandomFloats(static_cast<size_t>(m * k), 3, 8.0f);
       std::vector<float> want;
@@ -574,11 +582,15 @@ TEST(GemmEpilogue, GatesMatchTheirDefinitionsAndQuantiseForTheNextMatrix) {
           for (int32_t i = 0; i < ff; ++i) {
             const double g = y[static_cast<size_t>(j * 2 * ff + i / 16 * 32 + i % 16)];
             const double u = y[static_cast<size_t>(j * 2 * ff + i / 16 * 32 + i % 16 + 16)];
-            const double exact = (epilogue == Epilogue::kSwiGlu  ? Silu(g)
-                                  : epilogue == Epilogue::kGeGlu ? GeluTanh(g)
-                                                                 : Gelu(g)) *
-                                 u;
-            ASSERT_NEAR(h[static_cast<size_t>(j * ff + i)], exact, 2e-6 * std::fabs(g * u) + 1e-7);
+            const double exact = epilogue == Epilogue::kSwiGluClamped
+                                     ? ClampedSwiGlu(g, u)
+                                     : (epilogue == Epilogue::kSwiGlu  ? Silu(g)
+                                        : epilogue == Epilogue::kGeGlu ? GeluTanh(g)
+                                                                       : Gelu(g)) *
+                                           u;
+            clamped += std::fabs(g) > 7 || std::fabs(u) > 7;
+            ASSERT_NEAR(h[static_cast<size_t>(j * ff + i)], exact,
+                        2e-6 * std::fabs(g * (std::fabs(u) + 1)) + 1e-7);
           }
         }
         if (want.empty()) want = h;
@@ -597,6 +609,7 @@ TEST(GemmEpilogue, GatesMatchTheirDefinitionsAndQuantiseForTheNextMatrix) {
       }
     }
   }
+  EXPECT_GT(clamped, 1000);
 }
 
 TEST(GemmEpilogue, ArgmaxFindsTheLowestOfTheGreatest) {

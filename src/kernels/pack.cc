@@ -79,8 +79,11 @@ int StoredOffset(WeightFormat format) {
   }
 }
 
-// Integers that are kept, under one scale or one for each half, rounded to fp16.
-bool KeepsIntegers(DType dtype) { return tensor::HasOneScale(dtype) || dtype == DType::kQ3_K; }
+// Integers that are kept, under one scale or one for each half, rounded to fp16. MXFP4 keeps its
+// codes.
+bool KeepsIntegers(DType dtype) {
+  return dtype != DType::kMXFP4 && (tensor::HasOneScale(dtype) || dtype == DType::kQ3_K);
+}
 
 RowBlock KeepIntegers(DType dtype, const std::byte* row, int32_t block) {
   tensor::Block32 read;
@@ -122,6 +125,12 @@ RowBlock ReadBlock(DType dtype, const std::byte* row, int32_t block) {
       const auto& b = reinterpret_cast<const tensor::BlockQ8_0*>(row)[block];
       for (int i = 0; i < 32; ++i) out.q[i] = static_cast<uint8_t>(b.qs[i] + 128);
       out.d = b.d;
+      return out;
+    }
+    case DType::kMXFP4: {
+      const auto& b = reinterpret_cast<const tensor::BlockMXFP4*>(row)[block];
+      SplitNibbles(b.qs, out.q);
+      out.d = tensor::FloatToHalf(tensor::HalfOfE8M0(b.e));
       return out;
     }
     case DType::kQ4_K:
@@ -242,7 +251,8 @@ Status NonFinite(const PackSpec& spec, const PackRow& row) {
 
 // Types that become Q8_0 by way of floats.
 bool IsRequantized(DType dtype) {
-  return !tensor::IsQuantized(dtype) || (tensor::IsTranscoded(dtype) && !KeepsIntegers(dtype));
+  return !tensor::IsQuantized(dtype) ||
+         (tensor::IsTranscoded(dtype) && !KeepsIntegers(dtype) && dtype != DType::kMXFP4);
 }
 
 Status PackQuantizedRow(const PackSpec& spec, const PackRow& from, int row, std::vector<float>& x,
@@ -337,8 +347,9 @@ WeightFormat NativeFormat(tensor::DType dtype) {
     case DType::kQ4_1:
     case DType::kQ4_K:
       return WeightFormat::kQ4_1;
-    case DType::kQ5_0:
     case DType::kMXFP4:
+      return WeightFormat::kMXFP4;
+    case DType::kQ5_0:
     case DType::kIQ1_S:
     case DType::kIQ3_S:
       return WeightFormat::kQ5_0;
@@ -376,7 +387,7 @@ std::string_view PackingLoss(tensor::DType dtype) {
     case DType::kIQ4_XS:
       return "scales rounded to fp16, at most 2^-11 of each";
     case DType::kMXFP4:
-      return "exact from scales of 2^-24 to 2^15";
+      return "exact from scales of 2^-23 to 2^16";
     case DType::kIQ4_NL:
     case DType::kTQ1_0:
     case DType::kTQ2_0:
@@ -558,6 +569,7 @@ void UnpackBlock(WeightFormat format, const uint8_t* block, int row, float* out)
       q = block[index];
     } else {
       q = k < 16 ? block[index] & 15 : block[LineIndex(row, k - 16)] >> 4;
+      if (format == WeightFormat::kMXFP4) q = tensor::kE2M1Values[q];
       if (five) q |= ((masks[index / 8] >> (index % 8)) & 1) << 4;
       if (six) q |= ((masks[UpperBitsOf(row, k).byte] >> UpperBitsOf(row, k).shift) & 3) << 4;
     }

@@ -13,8 +13,8 @@
 //   2^-11 of either:
 //     some fifty times below the format's own step.
 //   Q6_K, Q3_K as Q6: the same integers, the scale of each 16 rounded to fp16.
-//   TQ1_0, TQ2_0 as Q4_0, IQ4_NL as Q8_0: the same numbers. MXFP4 as Q5_0: the same numbers where
-//   the scale, a power of two, is one of fp16.
+//   TQ1_0, TQ2_0 as Q4_0, IQ4_NL as Q8_0: the same numbers. MXFP4 in its own format: the same
+//   numbers where half of the scale, a power of two, is one of fp16.
 //   IQ1_S, IQ3_S as Q5_0, IQ2_XXS, IQ3_XXS, IQ4_XS as Q8_0: the same integers, the scale of each 32
 //   rounded to fp16.
 //   Q2_K, IQ1_M, IQ2_XS, IQ2_S as Q8_0: requantised per 32 with step max|w| / 127; at most

@@ -31,8 +31,8 @@ std::vector<float> Unpacked(const PackedMatrix& matrix, int32_t row) {
 }
 
 TEST(Pack, SimpleTypesKeepEveryNumber) {
-  for (DType dtype : {DType::kQ4_0, DType::kQ4_1, DType::kQ5_0, DType::kQ5_1, DType::kQ8_0,
-                      DType::kF32, DType::kF16, DType::kBF16}) {
+  for (DType dtype : {DType::kQ4_0, DType::kQ4_1, DType::kMXFP4, DType::kQ5_0, DType::kQ5_1,
+                      DType::kQ8_0, DType::kF32, DType::kF16, DType::kBF16}) {
     const FileTensor file(dtype, 45, 160, 7);
     const OwnedMatrix packed = PackOrDie(ConcatenateRows({file.view}, NativeFormat(dtype)));
     ASSERT_EQ(packed.view.rows, 64);

@@ -37,8 +37,9 @@ std::vector<float> YarnFreqFactors(int32_t dims, double freq_base, const YarnPar
     return dims * std::log(yarn.original_context / (turns * 2.0 * std::numbers::pi)) /
            (2.0 * std::log(freq_base));
   };
-  const double low = std::max(std::floor(pair_of(yarn.beta_fast)), 0.0);
-  double high = std::min(std::ceil(pair_of(yarn.beta_slow)), dims - 1.0);
+  const double fast = pair_of(yarn.beta_fast), slowest = pair_of(yarn.beta_slow);
+  const double low = std::max(yarn.truncate ? std::floor(fast) : fast, 0.0);
+  double high = std::min(yarn.truncate ? std::ceil(slowest) : slowest, dims - 1.0);
   if (high == low) high += 0.001;  // no ramp of no width
   std::vector<float> factors(static_cast<size_t>(dims) / 2);
   for (size_t i = 0; i < factors.size(); ++i) {

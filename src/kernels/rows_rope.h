@@ -34,6 +34,7 @@ struct YarnParams {
   double original_context = 1.0;  // positions
   double beta_fast = 32.0;
   double beta_slow = 1.0;
+  bool truncate = true;  // the ramp begins and ends at whole pairs
 };
 std::vector<float> YarnFreqFactors(int32_t dims, double freq_base, const YarnParams& yarn);
 

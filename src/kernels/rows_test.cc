@@ -200,6 +200,22 @@ TEST(RopeTableTest, HoldsTheAnglesOfEveryPositionWithScaling) {
 // The published parameters of Llama 3.2 1B (factor 32, low 1, high 4, original context 8,192, theta
 // 500,000): high frequencies stay, low ones are divided by the factor, and the blend between is
 // monotonic.
+// The factors of gpt-oss, by the formula of transformers 4.57.6 in Python.
+TEST(RopeTableTest, YarnsRampMayBeginAndEndBetweenPairs) {
+  YarnParams yarn{.factor = 32.0, .original_context = 4096.0, .truncate = false};
+  const std::vector<float> exact = YarnFreqFactors(64, 150000.0, yarn);
+  ASSERT_EQ(exact.size(), 32u);
+  const std::vector<float> ramp = {1.1042999f, 1.2477491f, 1.4340306f, 1.6856946f, 2.0444910f,
+                                   2.5973260f, 3.5599426f, 5.6562538f, 13.757521f};
+  for (size_t i = 0; i < exact.size(); ++i) {
+    const float want = i < 9 ? 1.0f : i < 18 ? ramp[i - 9] : 32.0f;
+    EXPECT_NEAR(exact[i], want, 1e-6f * want) << i;
+  }
+  yarn.truncate = true;  // from 8 to 18
+  EXPECT_GT(YarnFreqFactors(64, 150000.0, yarn)[9], exact[9]);
+  EXPECT_LT(YarnFreqFactors(64, 150000.0, yarn)[17], exact[17]);
+}
+
 TEST(RopeTableTest, Llama3FactorsKeepHighFrequenciesAndDivideLowOnes) {
   const std::vector<float> factors = Llama3FreqFactors(64, 500000.0, 32.0, 1.0, 4.0, 8192.0);
   ASSERT_EQ(factors.size(), 32u);

@@ -25,7 +25,7 @@ namespace tutti::model {
 
 // Version of the arena's layout: the order of its parts and the panels of every format. Any change
 // of these raises the number, because packed checkpoints store it (WeightsLayoutTest checks this).
-inline constexpr uint32_t kWeightsLayout = 2;
+inline constexpr uint32_t kWeightsLayout = 3;
 
 // The arithmetic of the weights.
 enum class WeightMode {
@@ -82,6 +82,7 @@ struct LayerWeights {
   const float* attn_norm_bias = nullptr;  // [width]; with LayerNorm only, where it is never null
   const float* q_norm = nullptr;  // [head_dim], or [q_rows] where the norm is of the whole row
   const float* k_norm = nullptr;  // [head_dim] or [kv_rows]
+  const float* sinks = nullptr;   // [heads], kernels::AttentionArgs::sinks
   const float* attn_after_norm = nullptr;  // [width], of the attention's output
   const float* ffn_after_norm = nullptr;   // [width], of the feed-forward's output
   // [width] -> q_rows + 2 * kv_rows, and q_rows of gates where attention has them; empty if not

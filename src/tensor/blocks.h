@@ -157,6 +157,21 @@ struct BlockQ6_K {
 };
 static_assert(sizeof(BlockQ6_K) == 210);
 
+// Twice the values of E2M1, which a code of four bits stands for.
+inline constexpr int8_t kE2M1Values[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
+
+// HalfOfE8M0(e) * kE2M1Values[code]; nibbles as Q4_0.
+struct BlockMXFP4 {
+  uint8_t e;
+  uint8_t qs[16];
+};
+static_assert(sizeof(BlockMXFP4) == 17);
+
+// Half of the power of two that the eight bits stand for: 2^(e - 128).
+static inline float HalfOfE8M0(uint8_t e) {
+  return std::bit_cast<float>(e < 2 ? 0x00200000u << e : static_cast<uint32_t>(e - 1) << 23);
+}
+
 static_assert(alignof(BlockQ4_0) == 2 && alignof(BlockQ4_1) == 2 && alignof(BlockQ5_0) == 2 &&
               alignof(BlockQ5_1) == 2 && alignof(BlockQ8_0) == 2 && alignof(BlockQ4_K) == 2 &&
               alignof(BlockQ5_K) == 2 && alignof(BlockQ6_K) == 2);

@@ -52,7 +52,8 @@ enum class DType : uint32_t {
 inline constexpr DType kReadableTypes[] = {DType::kF32,  DType::kF16,  DType::kBF16, DType::kQ4_0,
                                            DType::kQ4_1, DType::kQ5_0, DType::kQ5_1, DType::kQ8_0,
                                            DType::kQ4_K, DType::kQ5_K, DType::kQ6_K};
-// Types that are only read, and computed with as another type (tensor/transcoded.h).
+// Types that are read block by block, and but for MXFP4 computed with as another type
+// (tensor/transcoded.h). Of these only MXFP4 has an encoder.
 inline constexpr DType kTranscodedTypes[] = {
     DType::kQ2_K,   DType::kQ3_K,  DType::kIQ1_S,   DType::kIQ1_M, DType::kIQ2_XXS,
     DType::kIQ2_XS, DType::kIQ2_S, DType::kIQ3_XXS, DType::kIQ3_S, DType::kIQ4_NL,

@@ -149,7 +149,7 @@ TEST_P(EncodedType, QuantizesToTheBytesOfTheReference) {
 
 INSTANTIATE_TEST_SUITE_P(Tensor, EncodedType,
                          testing::Values(DType::kF16, DType::kBF16, DType::kQ4_0, DType::kQ4_1,
-                                         DType::kQ5_0, DType::kQ5_1, DType::kQ8_0),
+                                         DType::kQ5_0, DType::kQ5_1, DType::kQ8_0, DType::kMXFP4),
                          [](const auto& test) { return std::string(Name(test.param)); });
 
 }  // namespace

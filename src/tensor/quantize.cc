@@ -97,6 +97,27 @@ void Quantize(const float* in, BlockQ8_0* block) {
   }
 }
 
+// The exponent makes the greatest magnitude at least 4 and less than 8 units of E2M1, whose
+// greatest value is 6. Of equally near values the first.
+void Quantize(const float* in, BlockMXFP4* block) {
+  const float greatest = std::fabs(Extreme(in, kBlock));
+  const int exponent = greatest > 0.0f ? std::ilogb(greatest) - 2 + 127 : 0;
+  block->e = static_cast<uint8_t>(std::clamp(exponent, 0, 254));
+  const float d = HalfOfE8M0(block->e);
+  uint8_t q[32];
+  for (int i = 0; i < kBlock; ++i) {
+    q[i] = 0;
+    float least = std::fabs(in[i]);
+    for (uint8_t code = 1; code < 16; ++code) {
+      const float off = std::fabs(d * static_cast<float>(kE2M1Values[code]) - in[i]);
+      if (off >= least) continue;
+      least = off;
+      q[i] = code;
+    }
+  }
+  PackNibbles(q, block->qs);
+}
+
 // Chooses 6-bit scales and minimums per 32 elements, then codes 0..top against the scales as
 // stored.
 void CodesK(const float* in, int top, uint16_t* d_bits, uint16_t* dmin_bits, uint8_t scales[12],
@@ -216,6 +237,8 @@ void QuantizeRow(DType dtype, const float* in, void* blocks, int64_t n) {
       return QuantizeBlocks<BlockQ5_1>(in, blocks, n, kBlock);
     case DType::kQ8_0:
       return QuantizeBlocks<BlockQ8_0>(in, blocks, n, kBlock);
+    case DType::kMXFP4:
+      return QuantizeBlocks<BlockMXFP4>(in, blocks, n, kBlock);
     case DType::kQ4_K:
       return QuantizeBlocks<BlockQ4_K>(in, blocks, n, kSuperBlock);
     case DType::kQ5_K:

@@ -1,4 +1,4 @@
-// QuantizeRow: plain reference encoders, float to every type of kReadableTypes.
+// QuantizeRow: plain reference encoders, float to every type of kReadableTypes and to MXFP4.
 //
 // Q8_0 is what load-time transcoding uses; the others make checkpoints for tests and benchmarks.
 // The simple types round as the format's reference encoder does, to the bit. The K types use the

@@ -34,8 +34,6 @@ constexpr int8_t kTwoBitMagnitudes[4] = {8, 25, 43, 0};  // of IQ2
 constexpr int8_t kIq3XxsMagnitudes[8] = {4, 12, 20, 28, 36, 44, 52, 62};
 constexpr int8_t kIq4Values[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
                                    1,    13,   25,  38,  53,  69,  89,  113};
-// Twice the values of E2M1; the scale is half the value of E8M0.
-constexpr int8_t kMxfp4Values[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
 // E8M0 up to which twelve times the scale is a float.
 constexpr int kMaxMxfp4Exponent = 250;
 
@@ -122,11 +120,10 @@ void ReadTq2(const uint8_t* b, int part, Block32* out) {
 }
 
 void ReadMxfp4(const uint8_t* b, Block32* out) {
-  const uint32_t e = b[0];
-  OneScale(std::bit_cast<float>(e < 2 ? 0x00200000u << e : (e - 1) << 23), out);
+  OneScale(HalfOfE8M0(b[0]), out);
   for (int i = 0; i < 16; ++i) {
-    out->q[i] = kMxfp4Values[b[1 + i] & 15];
-    out->q[i + 16] = kMxfp4Values[b[1 + i] >> 4];
+    out->q[i] = kE2M1Values[b[1 + i] & 15];
+    out->q[i + 16] = kE2M1Values[b[1 + i] >> 4];
   }
 }
 

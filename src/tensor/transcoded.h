@@ -1,5 +1,5 @@
-// The quantised types that no kernel computes with: they are read block by block and converted to
-// another type when a model is loaded (kernels/pack.h lists which).
+// The quantised types that are read block by block. But for MXFP4, no kernel computes with them:
+// they are converted to another type when a model is loaded (kernels/pack.h lists which).
 //
 // Each is, per 32 elements, small integers under one scale or two (one for each 16), and in Q2_K
 // under offsets. Pure; any thread. Source: ggml's block definitions; values equal those of its

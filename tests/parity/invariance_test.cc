@@ -293,14 +293,14 @@ void ExpectFormatInvariant(Isa isa, tensor::DType type, model::WeightMode mode, 
     ExpectInvariant(model.weights, isa, prompts, kv, TwoScenarios());
 }
 
-// Every type that is computed as it is, and three that a load turns into another, over every type
-// of cache. The oracle, which takes its time, meets one cache each, in turn.
+// Every type that is computed as it is, and two that a load turns into another, over every type of
+// cache. The oracle, which takes its time, meets one cache each, in turn.
 TEST_P(InvarianceOnEveryIsa, EveryFormatGivesTheSameBytes) {
   const Isa isa = GetParam();
   const kernels::GemmKernels& gemm = kernels::KernelsFor(isa).gemm;
   std::vector<tensor::DType> types(std::begin(tensor::kReadableTypes),
                                    std::end(tensor::kReadableTypes));
-  // Computed as Q5_0, Q8_0 and Q4_0.
+  // The last two are computed as Q8_0 and Q4_0.
   types.insert(types.end(), {tensor::DType::kMXFP4, tensor::DType::kIQ4_NL, tensor::DType::kTQ2_0});
   size_t next = 0;
   for (const tensor::DType type : types) {

@@ -156,7 +156,9 @@ void Add(std::string& notice, const std::string& text) {
 void NoteTranscoded(const model::TensorStore& tensors, std::string& notice) {
   std::map<tensor::DType, int> found;
   for (const model::StoredTensor& tensor : tensors.tensors()) {
-    if (tensor::IsTranscoded(tensor.dtype) && tensor.shape.rows() > 1) ++found[tensor.dtype];
+    const bool own = tensor.dtype == tensor::DType::kMXFP4;
+    if (tensor::IsTranscoded(tensor.dtype) && !own && tensor.shape.rows() > 1)
+      ++found[tensor.dtype];
   }
   for (const auto& [type, count] : found) {
     Add(notice,

@@ -25,6 +25,7 @@ tensor::DType FileType(WeightFormat format) {
   for (tensor::DType dtype : tensor::kReadableTypes) {
     if (NativeFormat(dtype) == format) return dtype;
   }
+  if (format == WeightFormat::kMXFP4) return tensor::DType::kMXFP4;
   return tensor::DType::kF32;
 }
 

@@ -23,9 +23,9 @@ struct GemmShape {
 struct GemmBenchOptions {
   int threads = 1;
   std::vector<WeightFormat> formats = {
-      WeightFormat::kQ4_0, WeightFormat::kQ4_1, WeightFormat::kQ5_0,     WeightFormat::kQ5_1,
-      WeightFormat::kQ6,   WeightFormat::kQ8_0, WeightFormat::kI8Row,    WeightFormat::kF32,
-      WeightFormat::kF16,  WeightFormat::kBf16, WeightFormat::kBf16Pairs};
+      WeightFormat::kQ4_0, WeightFormat::kQ4_1, WeightFormat::kMXFP4, WeightFormat::kQ5_0,
+      WeightFormat::kQ5_1, WeightFormat::kQ6,   WeightFormat::kQ8_0,  WeightFormat::kI8Row,
+      WeightFormat::kF32,  WeightFormat::kF16,  WeightFormat::kBf16,  WeightFormat::kBf16Pairs};
   // Formats that the table does not have are left out, and so are widths that rows of a format
   // cannot have.
   std::vector<GemmShape> shapes = {{1536, 576}, {2048, 2048}};

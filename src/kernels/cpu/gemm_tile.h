@@ -15,6 +15,10 @@ enum class PrefetchTo { kL1, kL2 };
 // Sums of a block format's weights in bfloat16 are smaller by this (gemm.h).
 inline constexpr float kWidenedSumScale = 256;
 
+// What a code of kMXFP4 is multiplied as, less 16: twice the value of E2M1, and 16. So these
+// weights are computed as those of kQ5_0.
+constexpr uint8_t kE2M1Codes[16] = {16, 17, 18, 19, 20, 22, 24, 28, 16, 15, 14, 13, 12, 10, 8, 4};
+
 // c[m][0..31] (+)= the panel's 32 rows times the activations of row m, for the tile's rows.
 struct TileArgs {
   const uint8_t* w = nullptr;     // the panel's blocks, or the unpacked lines [block][8][128]

@@ -140,8 +140,9 @@ void Rig::Step(const std::vector<StepRows>& rows, int workers, bool share_prefix
   const KvLayerView view = {pool_.get(), block_stride_, layout_.head_bytes};
   const RopeAppendArgs append = {
       shape_, layout_, view, qkv.get(), stride, plan_.places().data(), cos_sin_.data()};
-  const AttentionArgs args = {shape_,    layout_,   view,           qkv.get(), stride,
-                              out.get(), out_width, partials.get(), window_};
+  const AttentionArgs args = {
+      shape_,    layout_,   view,           qkv.get(), stride,
+      out.get(), out_width, partials.get(), window_,   sinks_.empty() ? nullptr : sinks_.data()};
 
   // A plan that counts is run twice, as two layers would: it must be ready again after the first.
   // Appending twice writes the same.
@@ -242,7 +243,8 @@ std::vector<double> Rig::Reference(RigSequence& sequence, int32_t position) cons
       if (cap > 0) score[t] = cap * std::tanh(score[t] / cap);
       greatest = std::max(greatest, score[t]);
     }
-    double sum = 0;
+    if (!sinks_.empty()) greatest = std::max(greatest, static_cast<double>(sinks_[h]));
+    double sum = sinks_.empty() ? 0 : std::exp(static_cast<double>(sinks_[h]) - greatest);
     for (size_t t = first; t < count; ++t) {
       const double p = std::exp(score[t] - greatest);
       sum += p;

@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/random.h"
@@ -75,6 +76,8 @@ class Rig {
 
   // Sets the sliding window of all later steps (AttentionArgs::window).
   void set_window(int32_t window) { window_ = window; }
+  // Sets the sinks of all later steps, [heads], or none (AttentionArgs::sinks).
+  void set_sinks(std::vector<float> sinks) { sinks_ = std::move(sinks); }
 
   RigSequence& operator[](size_t i) { return sequences_[i]; }
   const AttentionShape& shape() const { return shape_; }
@@ -82,8 +85,8 @@ class Rig {
   // Fills every slot of every block with what an unlucky earlier user could have left.
   void PoisonFreeBlocks();
 
-  // Float64 attention over the float inputs, with the scale, rotation and soft cap of the shape and
-  // the window; [heads * head_dim].
+  // Float64 attention over the float inputs, with the scale, rotation and soft cap of the shape,
+  // the window and the sinks; [heads * head_dim].
   std::vector<double> Reference(RigSequence& sequence, int32_t position) const;
 
  private:
@@ -94,6 +97,7 @@ class Rig {
   AttentionShape shape_;
   KvLayout layout_;
   int32_t window_ = 0;
+  std::vector<float> sinks_;
   Random random_;
   AlignedArray<std::byte> pool_;
   size_t block_stride_;

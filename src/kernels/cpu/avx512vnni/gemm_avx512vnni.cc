@@ -22,6 +22,7 @@ inline int32_t UnpackFromRows(WeightFormat format) {
   switch (format) {
     case WeightFormat::kQ4_0:
     case WeightFormat::kQ4_1:
+    case WeightFormat::kMXFP4:  // not measured
       return IsAmdProcessor() ? 384 : 64;
     case WeightFormat::kQ5_0:
     case WeightFormat::kQ5_1:
@@ -42,6 +43,8 @@ TileKernel DirectTile(WeightFormat format, int32_t rows) {
       return kTilesQ4_0[rows - 1];
     case WeightFormat::kQ4_1:
       return kTilesQ4_1[rows - 1];
+    case WeightFormat::kMXFP4:
+      return kTilesMXFP4[rows - 1];
     case WeightFormat::kQ5_0:
       return kTilesQ5_0[rows - 1];
     case WeightFormat::kQ5_1:
@@ -92,10 +95,13 @@ void UnpackPanel(WeightFormat format, const uint8_t* blocks, int32_t count, uint
   const bool bytes = format == WeightFormat::kQ8_0;
   const bool five = format == WeightFormat::kQ5_0 || format == WeightFormat::kQ5_1;
   const bool six = format == WeightFormat::kQ6;
+  const bool codes = format == WeightFormat::kMXFP4;
   const bool two_scales = six || format == WeightFormat::kQ4_1 || format == WeightFormat::kQ5_1;
   const __m512i low = _mm512_set1_epi8(15);
   const __m512i sixteen = _mm512_set1_epi8(16);
   const __m512i upper = _mm512_set1_epi8(0x30);
+  const __m512i table =
+      _mm512_broadcast_i32x4(_mm_loadu_si128(reinterpret_cast<const __m128i*>(kE2M1Codes)));
   const uint8_t* w = blocks;
   for (int32_t b = 0; b < count; ++b, panel += 1024, scales += 64) {
     if (bytes) {
@@ -110,6 +116,9 @@ void UnpackPanel(WeightFormat format, const uint8_t* blocks, int32_t count, uint
           const __mmask64* masks = reinterpret_cast<const __mmask64*>(w + 512);
           first = _mm512_mask_add_epi8(first, masks[i], first, sixteen);
           second = _mm512_mask_add_epi8(second, masks[8 + i], second, sixteen);
+        } else if (codes) {
+          first = _mm512_shuffle_epi8(table, first);
+          second = _mm512_shuffle_epi8(table, second);
         } else if (six) {
           // Groups i / 2 and i / 2 + 4: fields (i / 4) and (i / 4 + 2) of the line.
           const __m512i line = _mm512_load_si512(w + 512 + i % 4 * 64);

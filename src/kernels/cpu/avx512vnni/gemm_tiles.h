@@ -9,6 +9,7 @@ namespace tutti::kernels::avx512vnni {
 
 extern const TileKernel kTilesQ4_0[kMaxTile];
 extern const TileKernel kTilesQ4_1[kMaxTile];
+extern const TileKernel kTilesMXFP4[kMaxTile];
 extern const TileKernel kTilesQ5_0[kMaxTile];
 extern const TileKernel kTilesQ5_1[kMaxTile];
 extern const TileKernel kTilesQ6[kMaxTile];

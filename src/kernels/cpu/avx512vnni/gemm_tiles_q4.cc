@@ -14,5 +14,6 @@ namespace {
 
 const TileKernel kTilesQ4_0[kMaxTile] = TUTTI_INT8_TILES(Packing::kNibbles, false);
 const TileKernel kTilesQ4_1[kMaxTile] = TUTTI_INT8_TILES(Packing::kNibbles, true);
+const TileKernel kTilesMXFP4[kMaxTile] = TUTTI_INT8_TILES(Packing::kE2M1, false);
 
 }  // namespace tutti::kernels::avx512vnni

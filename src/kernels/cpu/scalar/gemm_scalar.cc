@@ -36,6 +36,9 @@ void UnpackBlock(WeightFormat format, const uint8_t* w, uint8_t* lines, float* s
     lines[i] = w[i] & 15;
     lines[512 + i] = w[i] >> 4;
   }
+  if (format == WeightFormat::kMXFP4) {
+    for (int i = 0; i < 1024; ++i) lines[i] = kE2M1Codes[lines[i]];
+  }
   const uint8_t* tail = w + 512;
   if (format == WeightFormat::kQ6) {
     for (int i = 0; i < 1024; ++i) {
@@ -235,6 +238,7 @@ int OffsetOf(WeightFormat format) {
     case WeightFormat::kQ4_0:
       return 8;
     case WeightFormat::kQ5_0:
+    case WeightFormat::kMXFP4:
       return 16;
     case WeightFormat::kQ6:
       return 32;
@@ -315,6 +319,8 @@ TileKernel TileOf(WeightFormat format, bool bf16_tiles, bool in_bf16) {
       return BlockTileOf<WeightFormat::kQ4_0>(in_bf16);
     case WeightFormat::kQ4_1:
       return BlockTileOf<WeightFormat::kQ4_1>(in_bf16);
+    case WeightFormat::kMXFP4:
+      return BlockTileOf<WeightFormat::kMXFP4>(in_bf16);
     case WeightFormat::kQ5_0:
       return BlockTileOf<WeightFormat::kQ5_0>(in_bf16);
     case WeightFormat::kQ5_1:
