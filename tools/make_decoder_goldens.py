@@ -9,7 +9,8 @@ shapes and config.json are the library's own, and the values need no room here. 
 package gguf, its keys those that the public converters write. Value i of a tensor is
     ((splitmix64(fnv1a64(name) + i) >> 40) / 2^23 - 1) * spread, exact in float32,
 where weights of norms have 1 added, but those of Gemma, Nemotron, Qwen3-Next and Qwen 3.5, which are stored less 1, and
-xIELU's beta has 0.5 added and its epsilon is -1e-6. The spreads of the embedding and of all others are chosen so that no model only repeats what it reads.
+xIELU's beta has 0.5 added and its epsilon is -1e-6. The spreads of the embedding and of all
+others are chosen so that no model only repeats what it reads; a third is that of biases of gates and ups.
 
 Of each: a prompt, the 64 tokens chosen greedily after it, and the logits that every fourth was chosen from (of all, in
 entries without "every"), times 10^4 and rounded. A prompt is taken whose every choice leads by 0.01, so that no rounding
@@ -51,7 +52,7 @@ def generated(name, shape, plus, spreads):
     count = math.prod(shape)
     with np.errstate(over="ignore"):
         numbers = splitmix64(np.uint64(fnv1a64(name)) + np.arange(count, dtype=np.uint64))
-    spread = spreads["embed_tokens" not in name]
+    spread = spreads[2 if name.endswith(".gate_up_proj_bias") and len(spreads) > 2 else "embed_tokens" not in name]
     values = ((numbers >> np.uint64(40)).astype(np.float64) / 2**23 - 1) * spread
     if "norm" in name and not name.endswith(".bias"):
         values += plus
@@ -207,6 +208,14 @@ def families(transformers):
         ("granite mixture", "granitemoe", t.GraniteMoeForCausalLM(t.GraniteMoeConfig(
             **dict(shape, intermediate_size=64), num_local_experts=5, num_experts_per_tok=2,
             embedding_multiplier=3.0, residual_multiplier=0.22, attention_multiplier=0.0625, logits_scaling=0.5))),
+        ("gpt_oss", "gpt-oss", t.GptOssForCausalLM(t.GptOssConfig(
+            **shape, head_dim=32, num_local_experts=6, num_experts_per_tok=3, sliding_window=16, rope_theta=10000.0,
+            rope_scaling=dict(yarn, beta_fast=8.0, beta_slow=1.0, truncate=False)))),
+        # Large biases of gates and ups, so that some meet their limits.
+        ("gpt_oss with its limits", "gpt-oss", t.GptOssForCausalLM(t.GptOssConfig(
+            **dict(shape, num_key_value_heads=1, intermediate_size=64), head_dim=16, num_local_experts=4, num_experts_per_tok=2,
+            sliding_window=20, rope_theta=5000.0, rope_scaling=dict(yarn, truncate=True),
+            layer_types=["full_attention", "sliding_attention", "sliding_attention"]))),
         ("lfm2", "lfm2", t.Lfm2ForCausalLM(t.Lfm2Config(
             **five, norm_eps=1e-5, block_multiple_of=32, layer_types=["conv", "conv", "full_attention", "conv", "full_attention"]))),
         ("lfm2 with biases", "lfm2", t.Lfm2ForCausalLM(t.Lfm2Config(
@@ -301,6 +310,14 @@ def gguf_keys(arch, c):
     if arch in ("olmo2", "exaone4") and c.get("sliding_window"):
         keys["attention.sliding_window"] = c["sliding_window"]
         keys["attention.sliding_window_pattern"] = [kind == "sliding_attention" for kind in c["layer_types"]]
+    if arch == "gpt-oss":
+        keys.update({"expert_feed_forward_length": c["intermediate_size"], "attention.sliding_window": c["sliding_window"]})
+        # No converter writes these two: it knows the published models' alone.
+        kinds = [kind == "sliding_attention" for kind in c["layer_types"]]
+        if kinds != [(i + 1) % 2 != 0 for i in range(len(kinds))]:
+            keys["attention.sliding_window_pattern"] = kinds
+        if c["rope_scaling"]["truncate"]:
+            keys["rope.scaling.truncate"] = True
     if arch == "gemma2":
         keys["attn_logit_softcapping"] = c["attn_logit_softcapping"]
         keys["final_logit_softcapping"] = c["final_logit_softcapping"]
@@ -334,6 +351,7 @@ def gguf_keys(arch, c):
     if scaling and scaling.get("rope_type") == "yarn":
         keys.update({"rope.scaling.type": "yarn", "rope.scaling.factor": scaling["factor"],
                      "rope.scaling.original_context_length": scaling["original_max_position_embeddings"]})
+        keys.update({f"rope.scaling.yarn_{beta}": scaling[beta] for beta in ("beta_fast", "beta_slow") if scaling.get(beta)})
     if scaling and scaling.get("rope_type") == "llama3":  # converters write a tensor of factors; the keys say the same
         keys.update({"rope.scaling.type": "llama3", "rope.scaling.factor": scaling["factor"],
                      "rope.scaling.low_freq_factor": scaling["low_freq_factor"],
@@ -370,6 +388,11 @@ def gguf_names(arch, names, layers):
         if name.endswith(".experts.gate_up_proj"):
             block = f"blk.{name.split('.')[2]}.ffn_"
             mapped = f"{block}gate_exps.weight+{block}up_exps.weight"
+        if arch == "gpt-oss" and ".mlp.experts." in name:
+            block, part = f"blk.{name.split('.')[2]}.ffn_", ".bias" if name.endswith("_bias") else ".weight"
+            mapped = f"{block}gate_exps{part}+{block}up_exps{part}" if "gate_up" in name else f"{block}down_exps{part}"
+        if name.endswith(".self_attn.sinks"):
+            mapped += ".weight"
         if ".in_proj_qkvz." in name:
             block = f"blk.{name.split('.')[2]}.attn_"
             mapped = f"{block}qkv.weight+{block}gate.weight"
@@ -431,6 +454,8 @@ def main():
             shapes = {key: value.shape for key, value in load_file(path).items()}
             small = arch in ("starcoder2", "stablelm") or "lm_head.weight" not in shapes
             spreads = (0.25, 0.5) if small else (1.0, 0.25)
+            if name == "gpt_oss with its limits":
+                spreads = (1.0, 0.25, 6.0)
             if arch.startswith("gemma"):
                 spreads = (0.125, 0.25) if arch == "gemma" else (0.125, 0.5)
             tensors = {key: generated(key, shape, plus, spreads) for key, shape in shapes.items()}

@@ -223,7 +223,7 @@ SCHEMES = {
                           compressed("float-quantized", groups_config(8, "float", "channel")), (ATTENTION,), exact=False),
 }
 STORED = {"F32": np.float32, "F16": np.float16, "BF16": np.uint16, "I8": np.int8, "I32": np.int32, "I64": np.int64,
-          "F8_E4M3": np.uint8}
+          "F8_E4M3": np.uint8, "U8": np.uint8}
 
 
 def write(path, tensors):
@@ -297,8 +297,71 @@ def make(out, names):
         index.append({"family": name, "prompt": PROMPT, "ids": ids, "logits": logits, "spreads": SPREADS, "tensors": plain,
                       "codes": f"{fnv1a64(codes):016x}" if codes else "", "scales": f"{fnv1a64(scales):016x}" if codes else "",
                       "config": {"model_type": "llama", **{key: said[key] for key in kept}, "quantization_config": config_of(name)}})
+    index.append(make_mxfp4(out))
     with open(f"{out}/index.json", "w") as file:
         file.write("[\n" + ",\n".join(json.dumps(entry, separators=(",", ":")) for entry in index) + "\n]\n")
+
+
+E2M1 = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6, 0, -0.5, -1, -1.5, -2, -3, -4, -6], np.float32)
+MXFP4_CONFIG = {"quant_method": "mxfp4", "modules_to_not_convert": ["model.layers.*.self_attn", "model.layers.*.mlp.router",
+                                                                    "model.embed_tokens", "lm_head"]}
+
+
+def mxfp4(w):
+    """Blocks [...][columns / 32][16] and scales [...][columns / 32] of the nearest values, the first of equals."""
+    parts = w.reshape(w.shape[:-1] + (-1, 32))
+    greatest = np.abs(parts).max(-1)
+    scales = np.where(greatest > 0, np.floor(np.log2(np.maximum(greatest, 1e-30))) - 2 + 127, 0).astype(np.uint8)
+    steps = np.exp2(scales.astype(np.float32) - 127)[..., None, None]
+    codes = np.abs(steps * E2M1 - parts[..., None]).argmin(-1).astype(np.uint8)
+    return codes[..., 0::2] | (codes[..., 1::2] << 4), scales
+
+
+def make_mxfp4(out):
+    """A gpt-oss whose experts are in MXFP4; the reference are the values that transformers reads from them."""
+    import torch
+    import transformers
+    from transformers.integrations.mxfp4 import convert_moe_packed_tensors
+    config = transformers.GptOssConfig(
+        hidden_size=WIDTH, intermediate_size=32, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2, head_dim=32,
+        vocab_size=WORDS, max_position_embeddings=128, num_local_experts=4, num_experts_per_tok=2, sliding_window=8,
+        rope_scaling=dict(rope_type="yarn", factor=4.0, original_max_position_embeddings=32, truncate=False), bos_token_id=1,
+        eos_token_id=2)
+    model = transformers.GptOssForCausalLM(config).eval()
+    model.config._attn_implementation = "eager"
+    stored, values, plain = {}, {}, {}
+    for name, value in model.state_dict().items():
+        if name.endswith("_proj") and ".experts." in name:  # [experts][inputs][outputs]; stored [experts][outputs][inputs]
+            experts, inputs, outputs = value.shape
+            blocks, scales = mxfp4(generated(name, (experts, outputs, inputs)))
+            scales[0, 3, 0] += 2
+            blocks[1, 5, 0], scales[1, 5, 0] = 0, 0
+            stored[name + "_blocks"], stored[name + "_scales"] = ("U8", blocks), ("U8", scales)
+            values[name] = convert_moe_packed_tensors(torch.tensor(blocks), torch.tensor(scales), dtype=torch.float32)
+        else:
+            values[name] = torch.tensor(generated(name, tuple(value.shape)))
+            plain[name] = list(value.shape)
+    write(f"{out}/mxfp4.safetensors", stored)
+    model.load_state_dict(values)
+    for seed in range(1000):
+        ids, logits, least = [int(i) for i in np.random.default_rng(seed).integers(3, WORDS, PROMPT)], [], 1e9
+        with torch.no_grad():
+            while len(ids) < PROMPT + TOKENS and least > 0.02:
+                row = model(torch.tensor([ids])).logits[0, -1]
+                best = row.sort().values
+                least = min(least, float(best[-1] - best[-2]))
+                if len(logits) < ROWS:
+                    logits.append([round(float(x) * 1e4) for x in row])
+                ids.append(int(row.argmax()))
+        if least > 0.02 and len(set(ids[PROMPT:])) > 4:
+            break
+    print(f"mxfp4: prompt {seed}, logits up to {float(row.abs().max()):.1f}, least lead of a choice {least:.3f}")
+    said = json.loads(config.to_json_string(use_diff=False))
+    kept = ("model_type", "hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads", "num_key_value_heads",
+            "head_dim", "vocab_size", "max_position_embeddings", "rms_norm_eps", "hidden_act", "tie_word_embeddings", "rope_theta",
+            "rope_scaling", "attention_bias", "num_local_experts", "num_experts_per_tok", "sliding_window", "layer_types")
+    return {"family": "mxfp4", "prompt": PROMPT, "ids": ids, "logits": logits, "spreads": SPREADS, "tensors": plain, "codes": "",
+            "scales": "", "config": {**{key: said[key] for key in kept}, "swiglu_limit": 7.0, "quantization_config": MXFP4_CONFIG}}
 
 
 def quantize(folder, out, name):

@@ -100,7 +100,8 @@ Status LeaveOutPredictingLayers(const HyperParameters& metadata, const TensorSto
 }
 
 // The attention factor of a GGUF multiplies YaRN's own; that of a folder replaces it.
-Status ReadYarn(Form form, const HyperParameters& metadata, ModelConfig& config) {
+Status ReadYarn(const Family& family, Form form, const HyperParameters& metadata,
+                ModelConfig& config) {
   kernels::YarnParams yarn;
   ASSIGN_OR_RETURN(yarn.factor, metadata.Float("rope.scaling.factor", 1.0, 1e6));
   ASSIGN_OR_RETURN(const int64_t original, metadata.IntOr("rope.scaling.original_context_length",
@@ -109,6 +110,8 @@ Status ReadYarn(Form form, const HyperParameters& metadata, ModelConfig& config)
   ASSIGN_OR_RETURN(yarn.beta_fast, metadata.FloatOr("rope.scaling.yarn_beta_fast", 32, 1e-3, 1e6));
   ASSIGN_OR_RETURN(yarn.beta_slow, metadata.FloatOr("rope.scaling.yarn_beta_slow", 1, 1e-3, 1e6));
   const bool whole = form == Form::kTransformers;
+  ASSIGN_OR_RETURN(yarn.truncate,
+                   metadata.BoolOr("rope.scaling.truncate", whole || family.yarn_truncates));
   const auto grown = [&](double by) { return 0.1 * by * std::log(yarn.factor) + 1.0; };
   double magnitude = grown(1);
   const char* const divisor =
@@ -213,7 +216,7 @@ Status ReadRopeScaling(const Family& family, Form form, const HyperParameters& m
     config.rope_freq_factors = kernels::Llama3FreqFactors(
         config.rope_dims, config.rope_freq_base, factor, low, high, static_cast<double>(original));
   } else if (type == "yarn") {
-    return ReadYarn(form, metadata, config);
+    return ReadYarn(family, form, metadata, config);
   } else {
     return RefuseParameter(
         "rope scaling of type {} is not supported (none, linear, llama3, yarn are)", Quote(type));
@@ -352,6 +355,7 @@ const char* TraitFault(const ModelConfig& config) {
   if (config.gated && config.gate == GateKind::kRelu2) return "a gate with squared ReLU";
   if (config.gated && config.gate == GateKind::kXielu) return "a gate with xIELU";
   if (!config.gated && config.gate == GateKind::kSilu) return "SiLU without a gate";
+  if (config.gate == GateKind::kSiluClamped && !experts) return "a clamped SwiGLU without experts";
   return nullptr;
 }
 

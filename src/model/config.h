@@ -58,8 +58,9 @@ enum class Recurrence : uint8_t {
 enum class GateKind : uint8_t {
   kSilu,
   kGeluTanh,
-  kRelu2,  // max(x, 0)^2; only without a gate
-  kXielu,  // Xielu; only without a gate
+  kRelu2,        // max(x, 0)^2; only without a gate
+  kXielu,        // Xielu; only without a gate
+  kSiluClamped,  // gate and up within limits, up one more (kernels::Epilogue::kSwiGluClamped)
 };
 
 // Parameters of xIELU (Apertus) in one layer, as files store them.
@@ -142,6 +143,7 @@ struct ModelConfig {
   double query_growth = 0.0;
   int query_period = 0;
   double attention_scale = 0.0;  // of scores before softmax; 0: 1/sqrt(head_dim)
+  bool attention_sinks = false;  // each head has a score without a value in its softmax
   float attention_softcap = 0;   // c: scores become c tanh(score / c); 0: they stay
   float logit_softcap = 0;       // the same of logits
   // Sliding windows: such a layer sees `window` tokens, its own among them.
@@ -155,9 +157,11 @@ struct ModelConfig {
   bool expert_weights_sum_to_1 = true;  // the weights of those used, before they are scaled
   float expert_weights_scale = 1;
   RouterScore router_score = RouterScore::kSoftmax;
-  bool router_bias = false;     // scores have a bias added for the choice, not for the weights
-  int shared_feed_forward = 0;  // of the expert that all rows use; 0: none
-  bool shared_gate = false;     // a sigmoid weighs its output
+  bool router_bias = false;        // scores have a bias added for the choice, not for the weights
+  bool router_logit_bias = false;  // logits of the router have biases
+  bool expert_bias = false;        // matrices of experts have biases
+  int shared_feed_forward = 0;     // of the expert that all rows use; 0: none
+  bool shared_gate = false;        // a sigmoid weighs its output
   std::vector<bool> without_experts;  // [layers] of a mixture that have one network; empty: none
 
   bool has_experts(int layer) const {

@@ -244,6 +244,7 @@ constexpr std::string_view kRopeKeys[] = {
     "short_factor",
     "short_mscale",
     "sliding_attention",
+    "truncate",
     "type",
 };
 
@@ -294,10 +295,8 @@ Status CheckRope(const Family& family, const JsonFile& config, const std::string
                  const boost::json::object& keys) {
   for (const auto& [key, value] : keys) {
     const std::string at = path + "." + std::string(key);
-    // A yarn that rounds as it always did.
-    const bool rounds = std::string_view(key) == "truncate" && value == true;
     const bool known = Among(kRopeKeys, std::string_view(key)) || Among(family.config_keys, at);
-    if (!value.is_null() && !rounds && !known)
+    if (!value.is_null() && !known)
       return config.Refuse(at, "of {} is not supported", Excerpt(value));
     if (const boost::json::object* inner = value.if_object())
       RETURN_IF_ERROR(CheckRope(family, config, at, *inner));

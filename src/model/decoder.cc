@@ -636,6 +636,22 @@ void Decoder::AddProduct(const Projection& projection, Activations in, const flo
   });
 }
 
+kernels::Epilogue Decoder::EpilogueOf(GateKind gate) {
+  switch (gate) {
+    case GateKind::kSilu:
+      return Epilogue::kSwiGlu;
+    case GateKind::kSiluClamped:
+      return Epilogue::kSwiGluClamped;
+    case GateKind::kGeluTanh:
+      return Epilogue::kGeGlu;
+    case GateKind::kRelu2:
+    case GateKind::kXielu:
+      break;
+  }
+  CHECK(false) << "an activation of networks without a gate";
+  return Epilogue::kStore;
+}
+
 // activation(gate) * up in the form that `down` reads.
 Decoder::Activations Decoder::GateUp(const Projection& gate_up, const Projection& down,
                                      Activations in, Team& team) {
@@ -657,8 +673,7 @@ Decoder::Activations Decoder::GateUp(const Projection& gate_up, const Projection
       [&](int begin, int end) {
         kernels::GemmArgs args = ProductOf(gate_up, in);
         args.weight = gate_up.parts[0];
-        args.epilogue =
-            weights_->config().gate == GateKind::kSilu ? Epilogue::kSwiGlu : Epilogue::kGeGlu;
+        args.epilogue = EpilogueOf(weights_->config().gate);
         args.quantized = gated.quantized;
         if (down.reads_floats()) {
           args.out = shared_ffn_.floats;
@@ -799,6 +814,7 @@ void Decoder::Attend(int layer, const DecoderBatch& batch, Team& team) {
   args.out_stride = static_cast<size_t>(weights_->config().q_rows());
   args.partials = batch.partials;
   args.window = weights_->config().has_window(layer) ? weights_->config().window : 0;
+  args.sinks = weights_->layer(layer).sinks;
   std::byte* scratch = workers_[static_cast<size_t>(team.worker())].attention;
   team.ForEachInOrder(batch.attention_items, [&](int item) {
     kernels_.attention.run_item(args, batch.attention, item, scratch);

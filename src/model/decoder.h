@@ -235,6 +235,7 @@ class Decoder {
   void AddProduct(const Projection& projection, Activations in, const float* after_norm,
                   const Projection* next, Team& team);
   Activations FeedForward(int index, int rows, Team& team);
+  static kernels::Epilogue EpilogueOf(GateKind gate);
   Activations GateUp(const Projection& gate_up, const Projection& down, Activations in, Team& team);
   void RotateHeads(const float* cos_sin, float* qkv) const;
   void NormHeads(const LayerWeights& layer, float* qkv) const;

@@ -76,6 +76,7 @@ void Decoder::Activate(int index, float* up) const {
   const int count = weights_->config().feed_forward;
   switch (weights_->config().gate) {
     case GateKind::kSilu:
+    case GateKind::kSiluClamped:
       CHECK(false) << "a family without such a network";
       return;
     case GateKind::kRelu2:

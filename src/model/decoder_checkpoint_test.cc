@@ -382,12 +382,12 @@ TEST(FolderGgufTest, AFolderThatIsNoSuchModelIsRefusedAsALoadDoes) {
 TEST(DecoderCheckpointTest, AnUnknownModelIsNamedBeforeItsWeightsAreMissed) {
   DecoderFolder folder("unknown");
   ASSERT_TRUE(folder.Open().ok());
-  folder.config["model_type"] = "gpt_oss";
+  folder.config["model_type"] = "gpt_neo";
   folder.Put("config.json", json::serialize(folder.config));
   std::filesystem::remove(folder.path() + "/model.safetensors.index.json");
   const Status status = DecoderCheckpoint::Open(folder.path()).status();
   EXPECT_EQ(status.reason(), "model_hparam");
-  EXPECT_THAT(status.message(), HasSubstr("\"gpt_oss\""));
+  EXPECT_THAT(status.message(), HasSubstr("\"gpt_neo\""));
 }
 
 TEST(DecoderCheckpointTest, ModulesThatAreNotFollowedStopVectorsAlone) {

@@ -242,7 +242,8 @@ void Decoder::GateUpOfGroups(int index, int from, int to, const Team& team) {
     kernels::GemmArgs args;
     args.weight = expert.gate_up.parts[0];
     args.rows = group->rows;
-    args.epilogue = config.gate == GateKind::kSilu ? Epilogue::kSwiGlu : Epilogue::kGeGlu;
+    args.epilogue = EpilogueOf(config.gate);
+    args.bias = expert.gate_up.bias;
     if (expert.gate_up.reads_quantized()) {
       args.x = RowsOfGroup(*group, expert.gate_up, expert_in_, config.width, config.width);
     } else {
@@ -280,6 +281,7 @@ void Decoder::DownOfGroups(int index, int from, int to, const Team& team) {
     const int feed_forward = expert.down.parts[0].cols;
     kernels::GemmArgs args;
     args.weight = expert.down.parts[0];
+    args.bias = expert.down.bias;
     args.rows = group->rows;
     if (expert.down.reads_quantized()) {
       args.x =

@@ -5,10 +5,12 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <cstring>
 #include <optional>
 #include <utility>
 
 #include "model/tensor_store.h"
+#include "tensor/dequantize.h"
 
 namespace tutti::model {
 namespace {
@@ -216,7 +218,7 @@ DecoderTensors::DecoderTensors(std::unique_ptr<TensorStore> files, const Family&
     : files_(std::move(files)), family_(family), form_(form) {
   if (form == Form::kTransformers) prefix_ = TextPrefix(*files_);
   for (const StoredTensor& tensor : files_->tensors()) {
-    places_.push_back({tensor.index, 0});
+    places_.push_back({.tensor = tensor.index, .offset = 0});
     tensors_.push_back(tensor);
     if (form != Form::kTransformers) {
       NameAsOthers();
@@ -283,7 +285,7 @@ Status DecoderTensors::Replace(const std::string& name, const std::vector<Part>&
     part.name = parts[i].name;
     part.shape = {whole.shape.columns(), parts[i].rows};
     part.bytes = row_bytes * static_cast<size_t>(parts[i].rows);
-    const Place place{source, offset};
+    const Place place{.tensor = source, .offset = offset, .part = true};
     offset += part.bytes;
     if (i == 0) {
       tensors_[index] = std::move(part);
@@ -294,6 +296,96 @@ Status DecoderTensors::Replace(const std::string& name, const std::vector<Part>&
     }
   }
   return OkStatus();
+}
+
+// `name`, where it is there and of that shape, becomes matrices of some of its elements.
+Status DecoderTensors::ReplaceByViews(const std::string& name, const tensor::Shape& shape,
+                                      const std::vector<View>& views) {
+  const auto found = by_name_.find(name);
+  if (found == by_name_.end()) return OkStatus();
+  const size_t index = found->second;
+  const StoredTensor whole = tensors_[index];
+  if (!whole.unreadable.empty() || whole.shape != shape) {
+    return InvalidArgument(shape_code(),
+                           fmt::format("{} is {}, the hyper-parameters ask for {}", whole.Named(),
+                                       whole.shape.ToString(), shape.ToString()));
+  }
+  const size_t source = places_[index].tensor;
+  by_name_.erase(found);
+  for (size_t i = 0; i < views.size(); ++i) {
+    StoredTensor view = whole;
+    view.name = views[i].name;
+    view.shape = views[i].shape;
+    view.bytes =
+        tensor::RowBytes(view.dtype, view.shape.columns()) * static_cast<size_t>(view.shape.rows());
+    Place place = views[i].place;
+    place.tensor = source;
+    place.part = true;
+    if (i == 0) {
+      tensors_[index] = std::move(view);
+      places_[index] = place;
+    } else {
+      tensors_.push_back(std::move(view));
+      places_.push_back(place);
+    }
+  }
+  return OkStatus();
+}
+
+// Folders of gpt-oss have rows of gate and up in turn. Matrices of floats are
+// [experts][inputs][outputs], quantised ones [experts][outputs][inputs].
+Status DecoderTensors::SplitAlternatingExperts(const ModelConfig& config,
+                                               const std::string& block) {
+  const int64_t width = config.width, inner = config.expert_feed_forward, experts = config.experts;
+  const auto matrices = [&](const char* all, int64_t inputs, int64_t outputs,
+                            const std::vector<const char*>& kinds) -> Status {
+    const std::string name = fmt::format("{}ffn_{}_exps.weight", block, all);
+    const StoredTensor* whole = Find(name);
+    if (whole == nullptr) return OkStatus();
+    const bool by_outputs = tensor::IsQuantized(whole->dtype);
+    const auto step = static_cast<uint64_t>(kinds.size());
+    const uint64_t row = tensor::RowBytes(whole->dtype, by_outputs ? inputs : outputs);
+    const uint64_t output = by_outputs ? row : tensor::RowBytes(whole->dtype, 1);
+    const uint64_t expert_bytes = row * static_cast<uint64_t>(by_outputs ? outputs : inputs);
+    std::vector<View> views;
+    for (int64_t e = 0; e < experts; ++e) {
+      for (size_t kind = 0; kind < kinds.size(); ++kind) {
+        Place place{.tensor = 0, .offset = static_cast<uint64_t>(e) * expert_bytes + kind * output};
+        if (!by_outputs || step > 1) place.row_step = step * output;
+        if (!by_outputs) place.element_step = row;
+        views.push_back({fmt::format("{}ffn_{}.{}.weight", block, kinds[kind], e),
+                         {inputs, outputs / static_cast<int64_t>(step)},
+                         place});
+      }
+    }
+    return ReplaceByViews(name,
+                          by_outputs ? tensor::Shape{inputs, outputs, experts}
+                                     : tensor::Shape{outputs, inputs, experts},
+                          views);
+  };
+  const auto biases = [&](const char* all, int64_t outputs,
+                          const std::vector<const char*>& kinds) -> Status {
+    const std::string name = fmt::format("{}ffn_{}_exps.bias", block, all);
+    const StoredTensor* whole = Find(name);
+    if (whole == nullptr || tensor::IsQuantized(whole->dtype)) return OkStatus();
+    const auto step = static_cast<uint64_t>(kinds.size());
+    const uint64_t element = tensor::RowBytes(whole->dtype, 1);
+    std::vector<View> views;
+    for (int64_t e = 0; e < experts; ++e) {
+      for (size_t kind = 0; kind < kinds.size(); ++kind) {
+        Place place{.tensor = 0, .offset = (static_cast<uint64_t>(e * outputs) + kind) * element};
+        if (step > 1) place.element_step = step * element;
+        views.push_back({fmt::format("{}ffn_{}.{}.bias", block, kinds[kind], e),
+                         {outputs / static_cast<int64_t>(step)},
+                         place});
+      }
+    }
+    return ReplaceByViews(name, {outputs, experts}, views);
+  };
+  RETURN_IF_ERROR(matrices("gate_up", width, 2 * inner, {"gate", "up"}));
+  RETURN_IF_ERROR(matrices("down", inner, width, {"down"}));
+  RETURN_IF_ERROR(biases("gate_up", 2 * inner, {"gate", "up"}));
+  return biases("down", width, {"down"});
 }
 
 // A GGUF has values of heads in rows of one, and the norm in rows of a group.
@@ -347,8 +439,9 @@ Status DecoderTensors::SplitGroups(const ModelConfig& config, const std::string&
 }
 
 Status DecoderTensors::Split(const ModelConfig& config) {
-  const int parts_of_layer =
-      3 * config.experts + 6 * config.state_groups + (config.attention_gate ? 2 * config.heads : 0);
+  const int parts_of_layer = (config.expert_bias ? 6 : 3) * config.experts +
+                             6 * config.state_groups +
+                             (config.attention_gate ? 2 * config.heads : 0);
   tensors_.reserve(tensors_.size() * 3 +
                    static_cast<size_t>(config.layers) * static_cast<size_t>(parts_of_layer));
   Index();  // names moved; from here on none does
@@ -375,14 +468,22 @@ Status DecoderTensors::Split(const ModelConfig& config) {
           Replace(block + "ffn_up.weight", {{block + "ffn_gate.weight", config.feed_forward},
                                             {block + "ffn_up.weight", config.feed_forward}}));
     }
-    if (config.has_experts(layer)) RETURN_IF_ERROR(SplitJoinedExperts(config, block));
+    if (config.has_experts(layer)) {
+      RETURN_IF_ERROR(form_ == Form::kTransformers && family_.alternating_experts
+                          ? SplitAlternatingExperts(config, block)
+                          : SplitJoinedExperts(config, block));
+    }
     for (const char* kind : {"ffn_gate", "ffn_up", "ffn_down"}) {
-      std::vector<Part> parts;
+      std::vector<Part> parts, biases;
       const bool down = std::string_view(kind) == "ffn_down";
-      for (int expert = 0; expert < config.experts; ++expert)
+      for (int expert = 0; expert < config.experts; ++expert) {
         parts.push_back({fmt::format("{}{}.{}.weight", block, kind, expert),
                          down ? config.width : config.expert_feed_forward});
+        biases.push_back({fmt::format("{}{}.{}.bias", block, kind, expert), 1});
+      }
       RETURN_IF_ERROR(Replace(fmt::format("{}{}_exps.weight", block, kind), parts));
+      if (config.expert_bias)
+        RETURN_IF_ERROR(Replace(fmt::format("{}{}_exps.bias", block, kind), biases));
     }
   }
   Index();
@@ -392,11 +493,53 @@ Status DecoderTensors::Split(const ModelConfig& config) {
 Status DecoderTensors::Read(const StoredTensor& tensor, uint64_t offset,
                             std::span<std::byte> out) const {
   const Place& place = places_[tensor.index];
+  if (place.row_step != 0 || place.element_step != 0)
+    return ReadView(tensors_[tensor.index], offset, out);
   return files_->Read(files_->tensors()[place.tensor], place.offset + offset, out);
 }
 
-// For vectors, which are never parts: `tensor` is the whole.
+// Bytes of a view from `offset` on: its rows are read whole.
+Status DecoderTensors::ReadView(const StoredTensor& view, uint64_t offset,
+                                std::span<std::byte> out) const {
+  if (out.empty()) return OkStatus();
+  const Place& place = places_[view.index];
+  const StoredTensor& file = files_->tensors()[place.tensor];
+  const auto columns = static_cast<size_t>(view.shape.columns());
+  const size_t row_bytes = tensor::RowBytes(view.dtype, view.shape.columns());
+  const size_t first = offset / row_bytes;
+  const size_t rows = (offset + out.size() + row_bytes - 1) / row_bytes - first;
+  std::vector<std::byte> values(rows * row_bytes), read;
+  const uint64_t begin = place.offset + first * place.row_step;
+  // Copies `count` pieces of `size` bytes, `step` apart in the file.
+  const auto gather = [&](uint64_t from, size_t count, uint64_t step, size_t size, std::byte* to,
+                          size_t to_step) -> Status {
+    read.resize((count - 1) * step + size);
+    RETURN_IF_ERROR(files_->Read(file, from, read));
+    for (size_t i = 0; i < count; ++i) std::memcpy(to + i * to_step, &read[i * step], size);
+    return OkStatus();
+  };
+  if (place.element_step == 0) {
+    RETURN_IF_ERROR(gather(begin, rows, place.row_step, row_bytes, values.data(), row_bytes));
+  } else if (const size_t element = row_bytes / columns; rows == 1) {
+    RETURN_IF_ERROR(gather(begin, columns, place.element_step, element, values.data(), element));
+  } else {
+    for (size_t k = 0; k < columns; ++k) {
+      RETURN_IF_ERROR(gather(begin + k * place.element_step, rows, place.row_step, element,
+                             &values[k * element], row_bytes));
+    }
+  }
+  std::memcpy(out.data(), &values[offset % row_bytes], out.size());
+  return OkStatus();
+}
+
 Result<std::vector<float>> DecoderTensors::ReadFloats(const StoredTensor& tensor) const {
+  if (places_[tensor.index].part) {
+    std::vector<std::byte> bytes(tensor.bytes);
+    RETURN_IF_ERROR(Read(tensor, 0, bytes));
+    std::vector<float> values(static_cast<size_t>(tensor.shape.elements()));
+    tensor::DequantizeRow(tensor.dtype, bytes.data(), values.data(), tensor.shape.elements());
+    return values;
+  }
   ASSIGN_OR_RETURN(std::vector<float> values,
                    files_->ReadFloats(files_->tensors()[places_[tensor.index].tensor]));
   if (form_ == Form::kTransformers && family_.norms_less_one &&

@@ -46,11 +46,27 @@ class DecoderTensors final : public TensorStore {
     std::string name;
     int64_t rows;
   };
+  struct Place {
+    size_t tensor;    // of files_
+    uint64_t offset;  // in bytes
+    // Bytes from a row to the next and from an element to the next. 0: they lie together.
+    uint64_t row_step = 0, element_step = 0;
+    bool part = false;  // of a tensor of the files
+  };
+  struct View {
+    std::string name;
+    tensor::Shape shape;
+    Place place;  // of its first element; `tensor` is not set
+  };
   void ShapeAsGguf(const ModelConfig& config);
   Status SplitGroups(const ModelConfig& config, const std::string& block);
   Status Replace(const std::string& name, const std::vector<Part>& parts);
   Status SplitJoinedExperts(const ModelConfig& config, const std::string& block);
   void NameAsOthers();
+  Status SplitAlternatingExperts(const ModelConfig& config, const std::string& block);
+  Status ReplaceByViews(const std::string& name, const tensor::Shape& shape,
+                        const std::vector<View>& views);
+  Status ReadView(const StoredTensor& view, uint64_t offset, std::span<std::byte> out) const;
   void Index();
   bool IsNeeded(const StoredTensor& tensor, const ModelConfig& config) const;
 
@@ -59,10 +75,6 @@ class DecoderTensors final : public TensorStore {
   const Form form_;
   std::string prefix_ = "model.";  // of a folder: before the names of the text's tensors
   std::vector<StoredTensor> tensors_;
-  struct Place {
-    size_t tensor;    // of files_
-    uint64_t offset;  // in bytes
-  };
   std::vector<Place> places_;  // of tensors_
   std::map<std::string_view, size_t> by_name_;
 };

@@ -67,7 +67,7 @@ struct WholeTensor {
   std::vector<float> values;  // instead of pieces, of what no file has
   tensor::DType type = tensor::DType::kF32;
   tensor::Shape shape;
-  bool floats = false;           // widened; of one piece
+  bool floats = false;           // widened
   std::vector<RowScale> scales;  // of all its rows; of one piece
   uint64_t bytes = 0;
 };
@@ -117,8 +117,9 @@ std::pair<std::string, int> WholeOf(const Family& family, const ModelConfig& con
   }
   for (const std::string_view kind : {"ffn_gate.", "ffn_up.", "ffn_down."}) {
     if (config.experts == 0 || !in->second.starts_with(kind)) continue;
+    const std::string_view end = in->second.ends_with(".bias") ? "bias" : "weight";
     if (const auto expert = NumberAt(in->second.substr(kind.size())))
-      return whole(fmt::format("{}_exps.weight", kind.substr(0, kind.size() - 1)), *expert);
+      return whole(fmt::format("{}_exps.{}", kind.substr(0, kind.size() - 1), end), *expert);
   }
   return {name, 0};
 }
@@ -207,6 +208,8 @@ class Layout {
     if (name.ends_with("_exps.weight")) {
       whole.shape = {first.shape.columns(), first.shape.rows(),
                      static_cast<int64_t>(pieces.size())};
+    } else if (name.ends_with("_exps.bias")) {
+      whole.shape = {first.shape.columns(), static_cast<int64_t>(pieces.size())};
     } else if (name.ends_with("ffn_gate_inp_shexp.weight")) {
       whole.shape = {first.shape.columns()};  // a vector, as converters write it
     } else if (pieces.size() > 1) {
@@ -420,8 +423,8 @@ class KeyWriter {
   // Where they are not those that readers of the architecture assume.
   void PutWindowedLayers() {
     if (config_.window == 0) return;
-    const bool gemma2 = config_.architecture == "gemma2";
-    const int every = gemma2 ? 2 : config_.architecture == "gemma3" ? 6 : 0;
+    const bool second = config_.architecture == "gemma2" || config_.architecture == "gpt-oss";
+    const int every = second ? 2 : config_.architecture == "gemma3" ? 6 : 0;
     std::vector<bool> windowed, assumed;
     for (int i = 0; i < config_.layers; ++i) {
       windowed.push_back(config_.has_window(i));
@@ -461,6 +464,10 @@ class KeyWriter {
     RETURN_IF_ERROR(CopyInt("rope.scaling.original_context_length"));
     RETURN_IF_ERROR(CopyFloat("rope.scaling.yarn_beta_fast"));
     RETURN_IF_ERROR(CopyFloat("rope.scaling.yarn_beta_slow"));
+    // A key of Tutti's own: converters have none.
+    constexpr std::string_view kTruncate = "rope.scaling.truncate";
+    ASSIGN_OR_RETURN(const bool truncates, keys_.BoolOr(kTruncate, true));
+    if (truncates != family_.yarn_truncates) out_.Bool(Named(kTruncate), truncates);
     // A folder's is the whole magnitude, a GGUF's multiplies YaRN's own.
     ASSIGN_OR_RETURN(const double factor, keys_.Float("rope.scaling.factor", 1.0, 1e6));
     const double own = 0.1 * std::log(factor) + 1.0;
@@ -668,15 +675,16 @@ class FolderSource final : public gguf::ComposedSource {
 
   // Small tensors whose values differ from the file's: converted as a whole at each read.
   Status ReadWidened(const WholeTensor& tensor, uint64_t offset, std::span<std::byte> out) const {
-    const Piece& piece = tensor.pieces[0];
-    ASSIGN_OR_RETURN(const std::vector<float> values, store_->ReadFloats(*piece.tensor));
-    std::vector<float> ordered(values.size());
-    // Each value of a vector is a row.
-    const bool vector = piece.tensor->shape.rows() == 1;
-    const auto columns = vector ? size_t{1} : static_cast<size_t>(piece.tensor->shape.columns());
-    for (size_t i = 0; i < values.size(); ++i) {
-      const int64_t row = piece.order.Source(static_cast<int64_t>(i / columns));
-      ordered[i] = values[static_cast<size_t>(row) * columns + i % columns];
+    std::vector<float> ordered;
+    for (const Piece& piece : tensor.pieces) {
+      ASSIGN_OR_RETURN(const std::vector<float> values, store_->ReadFloats(*piece.tensor));
+      // Each value of a vector is a row.
+      const bool vector = piece.tensor->shape.rows() == 1;
+      const auto columns = vector ? size_t{1} : static_cast<size_t>(piece.tensor->shape.columns());
+      for (size_t i = 0; i < values.size(); ++i) {
+        const int64_t row = piece.order.Source(static_cast<int64_t>(i / columns));
+        ordered.push_back(values[static_cast<size_t>(row) * columns + i % columns]);
+      }
     }
     CHECK_EQ(ordered.size() * sizeof(float), tensor.bytes);
     std::memcpy(out.data(), reinterpret_cast<const std::byte*>(ordered.data()) + offset,

@@ -375,6 +375,8 @@ class WeightsLoader {
       RETURN_IF_ERROR(PlanVector(prefix + "attn_k_norm.weight", &layer.k_norm,
                                  whole ? c.kv_rows() : c.head_dim));
     }
+    if (c.attention_sinks)
+      RETURN_IF_ERROR(PlanVector(prefix + "attn_sinks.weight", &layer.sinks, c.heads));
     ASSIGN_OR_RETURN(const StoredTensor* o,
                      arena_.Expect(prefix + "attn_output.weight", {c.q_rows(), c.width}));
     RETURN_IF_ERROR(PlanProjection({o}, &layer.attn_output));
@@ -511,6 +513,8 @@ class WeightsLoader {
       ASSIGN_OR_RETURN(const StoredTensor* bias, ExpectRow(prefix + "exp_probs_b.bias", c.experts));
       arena_.PlanVector({bias}, &layer.router_bias);
     }
+    if (c.router_logit_bias)
+      RETURN_IF_ERROR(PlanBias({{prefix + "ffn_gate_inp.bias", c.experts}}, &layer.router));
     layer.experts.resize(static_cast<size_t>(c.experts));
     for (int e = 0; e < c.experts; ++e) {
       ExpertWeights& expert = layer.experts[static_cast<size_t>(e)];
@@ -519,11 +523,26 @@ class WeightsLoader {
       };
       RETURN_IF_ERROR(PlanFeedForward(name("gate"), name("up"), name("down"), c.expert_feed_forward,
                                       &expert.gate_up, &expert.down));
+      if (c.expert_bias) RETURN_IF_ERROR(PlanExpertBiases(prefix, e, &expert));
     }
     if (c.shared_feed_forward == 0) return OkStatus();
     return PlanFeedForward(prefix + "ffn_gate_shexp.weight", prefix + "ffn_up_shexp.weight",
                            prefix + "ffn_down_shexp.weight", c.shared_feed_forward,
                            &layer.shared_expert.gate_up, &layer.shared_expert.down);
+  }
+
+  Status PlanExpertBiases(const std::string& prefix, int number, ExpertWeights* expert) {
+    const ModelConfig& c = weights_->config_;
+    const auto bias = [&](const char* kind, int64_t length) {
+      return ExpectRow(fmt::format("{}ffn_{}.{}.bias", prefix, kind, number), length);
+    };
+    ASSIGN_OR_RETURN(const StoredTensor* gate, bias("gate", c.expert_feed_forward));
+    ASSIGN_OR_RETURN(const StoredTensor* up, bias("up", c.expert_feed_forward));
+    arena_.PlanVector({gate, up}, &expert->gate_up.bias, 0, 1, WeightArena::GateUp::kTwo);
+    ASSIGN_OR_RETURN(const StoredTensor* down, bias("down", c.width));
+    arena_.PlanVector({down}, &expert->down.bias,
+                      static_cast<size_t>(kernels::RoundUpToPanel(c.width)));
+    return OkStatus();
   }
 
   // A matrix of one row, which files also hold as a vector.

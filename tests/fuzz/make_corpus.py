@@ -453,6 +453,7 @@ def quantized():
         "awq": {"quant_method": "awq", "bits": 4, "group_size": 32, "modules_to_not_convert": None},
         "fp8": {"quant_method": "fp8", "weight_block_size": [128, 128], "modules_to_not_convert": ["lm_head"]},
         "fp8_huge_block": {"quant_method": "fp8", "weight_block_size": [1 << 62, 1]},
+        "mxfp4": {"quant_method": "mxfp4", "modules_to_not_convert": ["model.layers.*.self_attn", "lm_head"]},
         "unknown": {"quant_method": "bitsandbytes", "load_in_4bit": True},
     }
     return {name: json.dumps(config) for name, config in configs.items()} | {
@@ -647,7 +648,7 @@ def decoder_configs():
 
     Of the families that have a model of each kind of layer all tensors are listed, of the others the embedding alone."""
     goldens = json.loads((HERE.parent / "golden/decoder_families.json").read_text())
-    whole = ("apertus", "falcon h1", "lfm2moe", "nemotron_h", "granite hybrid with experts", "qwen35 with experts")
+    whole = ("apertus", "falcon h1", "gpt_oss", "lfm2moe", "nemotron_h", "granite hybrid with experts", "qwen35 with experts")
     unused = ("_token_id", "architectures", "attention_dropout", "dtype", "initializer_range", "transformers_version", "use_cache")
     files, seen = {}, set()
     for entry in goldens:

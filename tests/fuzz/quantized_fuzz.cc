@@ -39,6 +39,8 @@ constexpr Layout kLayouts[] = {
     {"fp8.0.weight", "F8_E4M3", "[8,64]", 512},
     {"fp8.0.weight_scale_inv", "F32", "[1,1]", 4},
     {"int8.1.weight", "F32", "[8,64]", 2048},
+    {"mxfp4.0.experts_blocks", "U8", "[2,4,2,16]", 256},
+    {"mxfp4.0.experts_scales", "U8", "[2,4,2]", 16},
 };
 
 // The tensors whose names begin with `kind`.
@@ -79,7 +81,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   (void)tutti::model::quantized::MatchPattern(text, "model.layers.0.mlp.up_proj");
   const auto config = tutti::model::JsonFile::Parse(text, "config.json");
   if (!config.ok()) return 0;
-  for (const char* kind : {"int8", "packed", "gptq", "awq", "fp8"}) {
+  for (const char* kind : {"int8", "packed", "gptq", "awq", "fp8", "mxfp4"}) {
     std::vector<std::string> remarks;
     const auto store = tutti::model::MakeQuantizedStore(StoreOf(kind), *config, remarks);
     if (!store.ok()) {

@@ -52,8 +52,9 @@ std::vector<GeneratedTensor> TensorsOf(const FamilyGolden& golden) {
       out.shape.push_back(extent.to_number<uint64_t>());
       count *= static_cast<size_t>(out.shape.back());
     }
-    const size_t other = out.name.find("embed_tokens") == std::string::npos;
-    out.values = GeneratedFloats(HashOfBytes(out.name), count, spreads[other].to_number<float>());
+    size_t kind = out.name.find("embed_tokens") == std::string::npos;
+    if (spreads.size() > 2 && out.name.ends_with(".gate_up_proj_bias")) kind = 2;
+    out.values = GeneratedFloats(HashOfBytes(out.name), count, spreads[kind].to_number<float>());
     if (out.name.find("norm") != std::string::npos && !out.name.ends_with(".bias") &&
         !HasNormsLessOne(golden)) {
       for (float& value : out.values) value += 1;
@@ -168,7 +169,31 @@ void ScaleFalconH1(const FamilyGolden& golden, const std::string& name, Generate
     scale(by("ssm_in_multiplier") * listed("ssm_multipliers", i), begin, rows[i]);
 }
 
-gguf::testing::Bytes GgufOf(const FamilyGolden& golden, tensor::DType type) {
+// Experts of gpt-oss, which a folder has as [experts][inputs][outputs], gate and up alternating: in
+// a GGUF as [experts][outputs][inputs], apart. Biases are [experts][outputs], in floats.
+void PutAlternatingExperts(const GeneratedTensor& tensor, const std::string& names,
+                           tensor::DType type, gguf::testing::Writer& writer) {
+  const bool bias = tensor.shape.size() == 2;
+  const size_t experts = tensor.shape[0], inputs = bias ? 1 : tensor.shape[1];
+  const size_t outputs = tensor.shape.back(), second = names.find('+');
+  const size_t kinds = second == std::string::npos ? 1 : 2;
+  for (size_t kind = 0; kind < kinds; ++kind) {
+    std::vector<float> values;
+    for (size_t e = 0; e < experts; ++e) {
+      for (size_t out = kind; out < outputs; out += kinds)
+        for (size_t in = 0; in < inputs; ++in)
+          values.push_back(tensor.values[(e * inputs + in) * outputs + out]);
+    }
+    const std::string name = kind == 0 ? names.substr(0, second) : names.substr(second + 1);
+    if (bias) {
+      writer.Tensor(name, tensor::DType::kF32, {outputs / kinds, experts}, values);
+    } else {
+      writer.Tensor(name, type, {inputs, outputs / kinds, experts}, values);
+    }
+  }
+}
+
+gguf::testing::Bytes GgufBytesOf(const FamilyGolden& golden, tensor::DType type) {
   gguf::testing::Writer writer;
   const std::string architecture(golden.entry.at("gguf").as_string());
   writer.String("general.architecture", architecture);
@@ -238,7 +263,9 @@ gguf::testing::Bytes GgufOf(const FamilyGolden& golden, tensor::DType type) {
     }
     if (architecture.starts_with("qwen35")) TileHeads(golden, name, tensor);
     if (architecture == "falcon-h1") ScaleFalconH1(golden, name, tensor);
-    if (name.find("attn_qkv.weight+") != std::string::npos) {
+    if (architecture == "gpt-oss" && name.find("_exps.") != std::string::npos) {
+      PutAlternatingExperts(tensor, name, type, writer);
+    } else if (name.find("attn_qkv.weight+") != std::string::npos) {
       PutGroups(golden, tensor, name, type, writer);
     } else if (const size_t second = name.find('+'); second != std::string::npos) {
       // Two matrices that a folder has as one, for each expert if there are several.
@@ -377,7 +404,7 @@ Result<std::shared_ptr<const model::Weights>> LoadGguf(const FamilyGolden& golde
                                                        model::WeightMode mode, tensor::DType type,
                                                        kernels::Isa isa) {
   ASSIGN_OR_RETURN(const auto file,
-                   gguf::File::FromSource(gguf::MemorySource(GgufOf(golden, type))));
+                   gguf::File::FromSource(gguf::MemorySource(GgufBytesOf(golden, type))));
   const bool tiles = kernels::KernelsFor(isa).gemm.bf16_tiles;
   return model::Weights::Load(*file, {.mode = mode, .threads = 2, .bf16_tiles = tiles});
 }
@@ -388,13 +415,18 @@ Result<std::shared_ptr<const model::Weights>> LoadFolder(const FamilyGolden& gol
   return model::Weights::Load(checkpoint, {.mode = mode, .threads = 2, .fuse = fuse});
 }
 
-Result<std::shared_ptr<const gguf::File>> GgufOfFolder(const FamilyGolden& golden) {
-  ASSIGN_OR_RETURN(model::DecoderCheckpoint checkpoint, FolderOf(golden));
+Result<std::shared_ptr<const gguf::File>> GgufOf(model::DecoderCheckpoint checkpoint,
+                                                 const std::string& name) {
   checkpoint.tokenizer.model = "gpt2";
   checkpoint.tokenizer.pre = "gpt-2";
   for (int id = 0; id < checkpoint.config.vocab_size; ++id)
     checkpoint.tokenizer.tokens.push_back("token " + std::to_string(id));
-  return model::FolderAsGguf(std::move(checkpoint), golden.family);
+  return model::FolderAsGguf(std::move(checkpoint), name);
+}
+
+Result<std::shared_ptr<const gguf::File>> GgufOfFolder(const FamilyGolden& golden) {
+  ASSIGN_OR_RETURN(model::DecoderCheckpoint checkpoint, FolderOf(golden));
+  return GgufOf(std::move(checkpoint), golden.family);
 }
 
 }  // namespace tutti::parity

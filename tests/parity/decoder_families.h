@@ -49,6 +49,9 @@ Result<model::DecoderCheckpoint> OpenQuantized(const FamilyGolden& golden);
 uint64_t HashOfBytes(std::string_view bytes);
 
 // The GGUF that is made of the folder, in the folder's types; its tokens are made up.
+Result<std::shared_ptr<const gguf::File>> GgufOf(model::DecoderCheckpoint folder,
+                                                 const std::string& name);
+// The same of the folder of `golden`.
 Result<std::shared_ptr<const gguf::File>> GgufOfFolder(const FamilyGolden& golden);
 
 }  // namespace tutti::parity

@@ -68,6 +68,7 @@ struct Family {
   bool rope_of_layers = false;  // rope_parameters holds an object for each kind of layer
   bool rope_partial = false;    // in its folders a part of a head may rotate
   bool rope_long = false;       // longrope is known
+  bool yarn_truncates = true;   // in a GGUF without a key for it (kernels::YarnParams)
   std::span<const RenamedTensor> tensors = {};  // before the common names (decoder_tensors.cc)
   std::span<const JoinedTensor> gguf_joined = {};
   // The width of experts has a key of its own, expert_feed_forward_length.
@@ -83,6 +84,9 @@ struct Family {
   bool norms_less_one = false;  // transformers' files hold weights of norms less 1, GGUF whole ones
   // A GGUF says by full_attention_interval, or by a list, which layers have a recurrence.
   bool recurrent_interval = false;
+  // A folder has the gate and up matrices of all experts as one tensor, rows alternating, and
+  // matrices of floats as [experts][inputs][outputs].
+  bool alternating_experts = false;
   // In a GGUF value head h of a recurrence is of group h % groups; in a folder a group's heads lie
   // together.
   bool gguf_tiled_heads = false;
@@ -164,5 +168,6 @@ extern const Family kStarcoder2;
 extern const Family kStableLm;
 extern const Family kMinistral3;
 extern const Family kQwen3Next, kQwen35, kQwen35Moe;
+extern const Family kGptOss;
 
 }  // namespace tutti::model

@@ -30,6 +30,7 @@ constexpr quantized::Scheme kSchemes[] = {
     {"gptq", "", quantized::ParseGptq},
     {"awq", "modules_to_not_convert", quantized::ParseAwq},
     {"fp8", "modules_to_not_convert", quantized::ParseFp8},
+    {"mxfp4", "modules_to_not_convert", nullptr},
 };
 
 // Tensors of a quantised module that are read with its matrix, or that describe its inputs, which
@@ -284,6 +285,7 @@ Result<std::unique_ptr<TensorStore>> MakeQuantizedStore(std::unique_ptr<TensorSt
   // A cache whose keys and values have scales of the file is another arithmetic.
   if (config.Has("kv_cache_scheme"))
     return config.Refuse("kv_cache_scheme", "is not supported; remove it and set --kv-dtype");
+  if (scheme->parse == nullptr) return quantized::MakeMxfp4Store(std::move(files), config, remarks);
   ASSIGN_OR_RETURN(quantized::Parsed parsed, scheme->parse(*files, config));
   if (parsed.matrices.empty())
     return config.Refuse("quant_method", "is {}, but no tensor is quantised", Quote(method));

@@ -2,8 +2,8 @@
 //
 // A matrix of 4 bits becomes Q4_0, or with zero points Q4_1, where each 32 columns share a scale;
 // every other matrix becomes Q8_0. Codes are kept where they fit; else a block of 32 is quantised
-// again. Tensors that are not quantised stay as they are. A remark names the published format, the
-// type and the loss.
+// again. MXFP4 stays what it is. Tensors that are not quantised stay as they are. A remark names
+// the published format, the type and the loss.
 #pragma once
 
 #include <memory>

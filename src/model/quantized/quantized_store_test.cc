@@ -85,11 +85,29 @@ QuantizedFolder Fp8Folder(const std::string& more = "", uint8_t first = 0) {
   return folder;
 }
 
-std::vector<float> ValuesOf(QuantizedFolder& folder) {
+constexpr const char* kExperts = "model.layers.0.mlp.experts.down_proj";
+
+// 2 experts of 3 outputs and 64 columns in MXFP4; code i of all is i % 16, scales grow.
+QuantizedFolder Mxfp4Folder(uint8_t first_scale = 120, const std::string& more = "") {
+  QuantizedFolder folder;
+  std::vector<uint8_t> blocks(2 * 3 * 32), scales(2 * 3 * 2);
+  for (size_t i = 0; i < blocks.size(); ++i)
+    blocks[i] = static_cast<uint8_t>(2 * i % 16 | ((2 * i + 1) % 16) << 4);
+  for (size_t i = 0; i < scales.size(); ++i) scales[i] = static_cast<uint8_t>(first_scale + i);
+  const std::string name = kExperts;
+  folder.writer.Tensor(name + "_blocks", "U8", {2, 3, 2, 16}, BytesOf(blocks));
+  folder.writer.Tensor(name + "_scales", "U8", {2, 3, 2}, BytesOf(scales));
+  folder.writer.Floats(name + "_bias", {2, 3}, std::vector<float>(6));
+  folder.config = R"({"quant_method":"mxfp4")" + more + "}";
+  return folder;
+}
+
+std::vector<float> ValuesOf(QuantizedFolder& folder, std::string name = "") {
   const auto store = folder.Open();
   EXPECT_TRUE(store.ok()) << store.status();
   if (!store.ok()) return {};
-  const StoredTensor* tensor = (*store)->Find(std::string(kModule) + ".weight");
+  if (name.empty()) name = std::string(kModule) + ".weight";
+  const StoredTensor* tensor = (*store)->Find(name);
   EXPECT_NE(tensor, nullptr);
   if (tensor == nullptr) return {};
   const auto values = (*store)->ReadFloats(*tensor);
@@ -170,6 +188,57 @@ TEST(QuantizedStoreTest, Fp8IsWithinTheStatedLoss) {
     for (size_t i = 0; i < 32; ++i) ASSERT_NEAR(values[block + i], wanted[i], most / 225);
   }
   EXPECT_THAT(folder.remarks[0], HasSubstr("within 1/225 of the largest of each 32"));
+}
+
+TEST(QuantizedStoreTest, Mxfp4IsWhatItsCodesAndScalesSay) {
+  constexpr float kValues[16] = {0, 0.5F, 1, 1.5F, 2, 3, 4, 6, 0, -0.5F, -1, -1.5F, -2, -3, -4, -6};
+  QuantizedFolder folder = Mxfp4Folder();
+  const std::vector<float> values = ValuesOf(folder, kExperts);
+  ASSERT_EQ(values.size(), 2U * 3 * 64);
+  for (size_t i = 0; i < values.size(); ++i)
+    ASSERT_EQ(values[i], std::ldexp(kValues[i % 16], static_cast<int>(i / 32) - 7)) << i;
+  EXPECT_THAT(folder.remarks[0], HasSubstr("1 tensor of experts in MXFP4, kept in 4 bits"));
+
+  const auto store = folder.Open();
+  ASSERT_TRUE(store.ok()) << store.status();
+  EXPECT_EQ((*store)->tensors().size(), 2U);
+  const StoredTensor& tensor = *(*store)->Find(kExperts);
+  EXPECT_EQ(tensor.shape, (tensor::Shape{64, 3, 2}));
+  std::vector<std::byte> whole(tensor.bytes);
+  ASSERT_TRUE((*store)->Read(tensor, 0, whole).ok());
+  for (const size_t size : {1, 5, 17, 40}) {  // pieces that begin and end within blocks
+    for (size_t at = 0; at < whole.size(); at += size) {
+      std::vector<std::byte> part(std::min(size, whole.size() - at));
+      ASSERT_TRUE((*store)->Read(tensor, at, part).ok());
+      ASSERT_TRUE(std::equal(part.begin(), part.end(), whole.begin() + static_cast<ptrdiff_t>(at)));
+    }
+  }
+}
+
+TEST(QuantizedStoreTest, Mxfp4OfAnotherShapeOrWithoutANumberIsRefused) {
+  const std::string name = kExperts;
+  const auto refusal = [](QuantizedFolder folder) { return folder.Open().status(); };
+  QuantizedFolder folder = Mxfp4Folder(120, R"(,"modules_to_not_convert":["mlp.experts"])");
+  EXPECT_THAT(refusal(folder).message(), HasSubstr("modules_to_not_convert names module"));
+  folder = {};
+  folder.config = Mxfp4Folder().config;
+  folder.writer.Floats("model.norm.weight", {8}, std::vector<float>(8));
+  EXPECT_THAT(refusal(folder).message(), HasSubstr("but no tensor is quantised"));
+  folder.writer.Tensor(name + "_blocks", "U8", {2, 2, 16}, BytesOf(std::vector<uint8_t>(64)));
+  EXPECT_EQ(refusal(folder).reason(), "model_tensor_missing");
+  QuantizedFolder wide = folder, floats = folder, eight = folder;
+  wide.writer.Tensor(name + "_scales", "U8", {2, 3}, BytesOf(std::vector<uint8_t>(6)));
+  EXPECT_EQ(refusal(wide).reason(), "st_shape");
+  floats.writer.Floats(name + "_scales", {2, 2}, std::vector<float>(4));
+  EXPECT_EQ(refusal(floats).reason(), "st_shape");
+  eight.writer.Tensor("a.b_blocks", "U8", {4, 8}, BytesOf(std::vector<uint8_t>(32)));
+  eight.writer.Tensor(name + "_scales", "U8", {2, 2}, BytesOf(std::vector<uint8_t>(4)));
+  EXPECT_THAT(refusal(eight).message(), HasSubstr("not U8 in blocks of 16"));
+
+  QuantizedFolder nan = Mxfp4Folder(244);
+  const auto store = nan.Open();
+  ASSERT_TRUE(store.ok()) << store.status();
+  EXPECT_EQ((*store)->ReadFloats(*(*store)->Find(name)).status().reason(), "model_nonfinite");
 }
 
 TEST(QuantizedStoreTest, WhatIsNotSupportedIsRefusedByItsKey) {

@@ -65,12 +65,16 @@ struct Parsed {
 struct Scheme {
   std::string_view method;      // of quant_method
   std::string_view ignore_key;  // of the list of modules that stay as they are; "": none
+  // nullptr: MXFP4, whose matrices have a type of GGUF (MakeMxfp4Store).
   Result<Parsed> (*parse)(const TensorStore& files, const JsonFile& config);
 };
 Result<Parsed> ParseCompressedTensors(const TensorStore& files, const JsonFile& config);
 Result<Parsed> ParseGptq(const TensorStore& files, const JsonFile& config);
 Result<Parsed> ParseAwq(const TensorStore& files, const JsonFile& config);
 Result<Parsed> ParseFp8(const TensorStore& files, const JsonFile& config);
+Result<std::unique_ptr<TensorStore>> MakeMxfp4Store(std::unique_ptr<TensorStore> files,
+                                                    const JsonFile& config,
+                                                    std::vector<std::string>& remarks);
 
 // --- shared by the schemes ---
 
