@@ -108,7 +108,7 @@ class InspectCommand final : public Command {
     CLI::Option* const memory = app_->add_flag(
         "--memory", memory_, "memory for serving a generating model, instead of the description");
     options_.AddOnly(*app_, {"dtype", "kv-dtype", "kv-cache-bytes", "context", "max-num-seqs",
-                             "speculate", "draft", "threads", "isa"});
+                             "prefill-chunk", "speculate", "draft", "threads", "isa"});
     options_.NeedBeside(*memory);
   }
 

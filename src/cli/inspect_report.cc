@@ -236,18 +236,22 @@ boost::json::object ToJson(const Inspection& found) {
 constexpr const char* kMemorySchema = "tutti.inspect.memory.v1";
 
 struct MemoryFacts {
-  size_t weights = 0;   // packed
-  size_t kv_pool = 0;   // --kv-cache-bytes less the states, in whole blocks
+  size_t weights = 0;    // packed
+  size_t kv_pool = 0;    // --kv-cache-bytes less the states, in whole blocks
+  size_t kv_tokens = 0;  // that it holds
+  size_t kv_token = 0;   // of one token in all layers that keep it
+  // Where layers with a window have blocks of their own: the part of `kv_pool` that these take, and
+  // the bytes that one sequence holds there while it decodes.
+  size_t windows = 0, window = 0;
   int state_slots = 0;  // slots of recurrent states, within --kv-cache-bytes
   size_t state = 0;     // bytes of one slot
-  size_t kv_token = 0;  // of one token in all layers
   std::string_view kv_dtype;
   int context = 0, max_num_seqs = 0;       // of one sequence; sequences that run together
-  std::string notice;                      // of a context that was lowered
+  std::string notice;                      // of a context that was lowered, or few windows
   size_t draft_weights = 0, draft_kv = 0;  // of the draft model
-  size_t together() const {
-    return kv_token * static_cast<size_t>(context) * static_cast<size_t>(max_num_seqs);
-  }
+  // Bytes of one sequence at the context, without its state.
+  size_t sequence() const { return kv_token * static_cast<size_t>(context) + window; }
+  size_t together() const { return sequence() * static_cast<size_t>(max_num_seqs); }
   size_t states() const { return static_cast<size_t>(state_slots) * state; }
   size_t draft() const { return draft_weights + draft_kv; }
   // Row N09: with the program itself, scratch, and the packing of the largest tensors.
@@ -268,21 +272,27 @@ Result<MemoryFacts> Measure(const app::ModelRef& ref, const app::Settings& setti
   if (!planned.ok()) return in_file(std::move(planned).status());
   const std::shared_ptr<const model::Weights> weights = *std::move(planned);
   const model::KvDtype dtype = app::KvDtypeFromSettings(settings);
-  const size_t block =
-      model::Decoder::KvBlockBytes(weights->config(), weights->mode(), *table, dtype);
+  const app::SequenceMemoryNeeds needs =
+      app::NeedsOf(settings, weights->config(), weights->mode(), *table);
+  ASSIGN_OR_RETURN(const app::SequenceMemorySizes sizes, app::SizeSequenceMemory(settings, needs));
+  size_t block = needs.block_bytes;
   MemoryFacts facts;
+  if (sizes.window_blocks > 0) {
+    block -= needs.window_block_bytes;
+    facts.windows = static_cast<size_t>(sizes.window_blocks) * needs.window_block_bytes;
+    facts.window = static_cast<size_t>(sizes.sequence_window_bytes);
+  }
   facts.weights = weights->bytes();
-  facts.state = model::Decoder::StateBytes(weights->config());
-  ASSIGN_OR_RETURN(facts.state_slots, app::StateSlots(settings, facts.state, block));
-  facts.kv_pool =
-      (static_cast<size_t>(settings.Int("kv-cache-bytes")) - facts.states()) / block * block;
+  facts.state = needs.state_bytes;
+  facts.state_slots = sizes.state_slots;
+  facts.kv_pool = static_cast<size_t>(sizes.kv_bytes);
+  facts.kv_tokens = static_cast<size_t>(sizes.kv_blocks) * kBlockTokens;
   facts.kv_token = block / kBlockTokens;
   facts.kv_dtype = model::KvFormatName(model::KvFormatOf(dtype, weights->mode(), *table));
   facts.max_num_seqs = static_cast<int>(settings.Int("max-num-seqs"));
   ASSIGN_OR_RETURN(facts.context,
-                   app::ChooseContext(settings, weights->config(),
-                                      static_cast<int64_t>(facts.kv_pool / facts.kv_token), block,
-                                      facts.notice));
+                   app::ChooseContext(settings, weights->config(), sizes, facts.notice));
+  if (!sizes.notice.empty()) facts.notice += (facts.notice.empty() ? "" : "; ") + sizes.notice;
   ASSIGN_OR_RETURN(const app::Speculate how, app::SpeculateFromSettings(settings));
   if (how == app::Speculate::kDraft) {
     tokenizer::TokenizerSpec tokens = checkpoint.tokenizer;
@@ -408,7 +418,10 @@ int InspectMemory(const app::ModelRef& ref, const app::Settings& settings, bool 
                                                 {"kv_pool_bytes", facts->kv_pool},
                                                 {"kv_token_bytes", facts->kv_token},
                                                 {"kv_dtype", facts->kv_dtype},
-                                                {"kv_tokens", facts->kv_pool / facts->kv_token},
+                                                {"kv_tokens", facts->kv_tokens},
+                                                {"window_bytes", facts->windows},
+                                                {"sequence_window_bytes", facts->window},
+                                                {"sequence_bytes", facts->sequence()},
                                                 {"context", facts->context},
                                                 {"max_num_seqs", facts->max_num_seqs},
                                                 {"lanes", facts->max_num_seqs},  // older name
@@ -422,8 +435,15 @@ int InspectMemory(const app::ModelRef& ref, const app::Settings& settings, bool 
   if (!facts->notice.empty()) std::fprintf(stderr, "tutti: %s\n", facts->notice.c_str());
   std::printf("weights   %9.1f MiB, packed\n", InMiB(facts->weights));
   std::printf("KV cache  %9.1f MiB, %zu tokens of %zu bytes in %s (--kv-cache-bytes, --kv-dtype)\n",
-              InMiB(facts->kv_pool), facts->kv_pool / facts->kv_token, facts->kv_token,
+              InMiB(facts->kv_pool), facts->kv_tokens, facts->kv_token,
               std::string(facts->kv_dtype).c_str());
+  if (facts->windows > 0) {
+    std::printf(
+        "          %9.1f MiB of it for layers with a window, of which a sequence holds %.1f MiB\n",
+        InMiB(facts->windows), InMiB(facts->window));
+  }
+  std::printf("          %9.1f MiB of it for one sequence at the context of %d tokens\n",
+              InMiB(facts->sequence()), facts->context);
   // Sequences that do not fit together wait or restart; they use no more memory.
   std::printf("          %9.1f MiB of it, were all %d sequences at the context of %d tokens%s\n",
               InMiB(facts->together()), facts->max_num_seqs, facts->context,

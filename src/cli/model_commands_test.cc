@@ -284,6 +284,35 @@ TEST_F(ModelCommandsTest, MemoryIsToldForTheOptionsOfServe) {
   EXPECT_THAT(alone.err, HasSubstr("--memory"));
 }
 
+// Row R14: layers with a window hold the blocks of their windows, whatever the context is.
+TEST_F(ModelCommandsTest, MemoryCountsTheBlocksOfWindows) {
+  gguf::testing::Writer writer = MakeCheckpoint(Small());
+  writer.U32("llama.attention.sliding_window", 40);
+  const std::string model = Put("window.gguf", writer.Build());
+  const auto memory = [&](const std::string& budget, const std::string& sequences, bool json) {
+    std::vector<std::string> args = {"inspect",          model,     "--memory",
+                                     "--kv-cache-bytes", budget,    "--max-num-seqs",
+                                     sequences,          "--dtype", "f32"};
+    if (json) args.emplace_back("--json");
+    return Tutti(args);
+  };
+  // A block of one layer: 32 tokens, keys and values of 2 heads of 64 floats.
+  const std::string block = std::to_string(3 * 32 * 2 * 2 * 64 * 4);
+  const Said ample = memory("16MiB", "4", /*json=*/true);
+  EXPECT_EQ(ample.status, kExitOk) << ample.err;
+  EXPECT_THAT(ample.out, HasSubstr("\"kv_token_bytes\":0,"));
+  EXPECT_THAT(ample.out, HasSubstr("\"sequence_window_bytes\":" + block + ","));
+  EXPECT_THAT(ample.out, HasSubstr("\"sequence_bytes\":" + block + ","));
+  EXPECT_THAT(memory("16MiB", "4", /*json=*/false).out,
+              HasSubstr("of it for layers with a window, of which a sequence holds 0.1 MiB"));
+  const Said few = memory("1MiB", "4", /*json=*/false);
+  EXPECT_THAT(
+      few.err,
+      HasSubstr("--kv-cache-bytes 1MiB holds the windows of 1 of 4 long sequences at once"));
+  const Said run = Run(model);
+  EXPECT_EQ(run.status, kExitOk) << run.err;
+}
+
 // Regression: if the weights did not fit into memory, the command printed only that, after reading
 // and packing them.
 TEST_F(ModelCommandsTest, MemoryIsToldWithoutAWeightBeingRead) {

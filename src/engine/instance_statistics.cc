@@ -35,6 +35,12 @@ void InstanceStatistics::Publish(const Scheduler& scheduler, const kv::KvBlockPo
   count_.kv_blocks_free = pool.free();
   count_.kv_blocks_cached = pool.cached();
   count_.kv_blocks_active = kv_blocks_ - pool.free() - pool.cached();
+  const kv::SlotPool& windows = pool.windows();
+  count_.window_blocks_total = windows.total();
+  count_.window_blocks_free = windows.free();
+  count_.window_blocks_active = windows.active();
+  count_.window_blocks_cached = windows.cached();
+  count_.evicted_window_blocks = windows.evicted();
   const kv::SlotPool& states = pool.states();
   count_.state_slots_total = states.total();
   count_.state_slots_free = states.free();

@@ -28,6 +28,9 @@ struct EngineStats {
   Duration oldest_waiting{0};  // since the oldest sequence that waits to run was accepted
   Duration predicted_wait{0};  // for a request that arrives now
   int kv_blocks_total = 0, kv_blocks_free = 0, kv_blocks_active = 0, kv_blocks_cached = 0;
+  // Blocks of layers with a window, where these have some of their own; else all 0.
+  int window_blocks_total = 0, window_blocks_free = 0, window_blocks_active = 0,
+      window_blocks_cached = 0;
   // Slots of recurrent states; all 0 for a model without them.
   int state_slots_total = 0, state_slots_free = 0, state_slots_active = 0, state_slots_cached = 0;
   int64_t kv_waste_tokens =
@@ -38,7 +41,8 @@ struct EngineStats {
   uint64_t preemptions = 0;
   uint64_t prefix_queried_tokens = 0, prefix_hit_tokens = 0;
   uint64_t kv_evicted_blocks = 0;
-  uint64_t evicted_checkpoints = 0;  // checkpoints of recurrent states whose slots others took
+  uint64_t evicted_window_blocks = 0;  // cached blocks of layers with a window that others took
+  uint64_t evicted_checkpoints = 0;    // checkpoints of recurrent states whose slots others took
   uint64_t wasted_tokens =
       0;  // computed for requests that were then cancelled, failed or preempted
   uint64_t reader_pauses = 0, reader_cancels = 0;

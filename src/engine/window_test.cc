@@ -62,6 +62,11 @@ TEST(Window, ALongContextHoldsTheBlocksOfItsWindow) {
     if (!h.client(0).done()) most = std::max(most, pool.windows().active());
   }
   EXPECT_EQ(most, kWindow / kBlockTokens + 1);
+  const EngineStats stats = h.engine().stats();
+  EXPECT_EQ(stats.window_blocks_total, model.limits.window_blocks);
+  EXPECT_EQ(stats.window_blocks_active, 0) << "after its end";
+  EXPECT_EQ(stats.window_blocks_free + stats.window_blocks_cached, stats.window_blocks_total);
+  EXPECT_EQ(stats.evicted_window_blocks, pool.windows().evicted());
   EXPECT_GT(pool.total(), 1000);
   EXPECT_EQ(h.FindFault(), "");
 }

@@ -134,6 +134,14 @@ ServingMetrics::EngineGauges ReadGauges(const engine::Engine& engine, const Cloc
   gauges.kv_blocks_active = stats.kv_blocks_active;
   gauges.kv_blocks_cached = stats.kv_blocks_cached;
   gauges.kv_evicted_blocks = static_cast<int64_t>(stats.kv_evicted_blocks);
+  gauges.window_blocks = {.free = stats.window_blocks_free,
+                          .active = stats.window_blocks_active,
+                          .cached = stats.window_blocks_cached,
+                          .evicted = static_cast<int64_t>(stats.evicted_window_blocks)};
+  gauges.state_slots = {.free = stats.state_slots_free,
+                        .active = stats.state_slots_active,
+                        .cached = stats.state_slots_cached,
+                        .evicted = static_cast<int64_t>(stats.evicted_checkpoints)};
   gauges.heartbeat_age_s = heartbeat.busy ? ToSeconds(clock.Now() - heartbeat.last_round) : 0.0;
   return gauges;
 }

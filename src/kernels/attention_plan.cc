@@ -37,7 +37,16 @@ int32_t HeadLines(const KvLayout& layout, int32_t keys) {
   return Lines(layout.v_offset + values * value_bytes);
 }
 
+// First key that a query at `position` sees.
+int32_t FirstKey(int32_t position, int32_t window) {
+  return window > 0 && position >= window ? position - window + 1 : 0;
+}
+
 }  // namespace
+
+int32_t AttentionPlan::FirstChunk(int32_t position) const {
+  return FirstKey(position, window_) / kChunkTokens;
+}
 
 void AttentionPlan::PlaceRows(std::span<const AttentionSequence> sequences) {
   size_t rows = 0;
@@ -94,12 +103,15 @@ void AttentionPlan::ShareChunks(std::span<const AttentionSequence> sequences) {
   };
   for (int32_t chunk = 0;; ++chunk) {
     members_.clear();
+    size_t reaching = 0;
     for (size_t s = 0; s < sequences.size(); ++s) {
-      // The first of its rows must see the whole chunk.
-      if (Splittable(sequences[s]) && (chunk + 1) * kChunkTokens <= sequences[s].start + 1)
-        members_.push_back(s);
+      // The first of its rows must see the chunk to its end.
+      if (!Splittable(sequences[s]) || (chunk + 1) * kChunkTokens > sequences[s].start + 1)
+        continue;
+      ++reaching;
+      if (chunk >= FirstChunk(sequences[s].start)) members_.push_back(s);
     }
-    if (members_.size() < 2) return;
+    if (reaching < 2) return;
     std::sort(members_.begin(), members_.end(), [&](size_t a, size_t b) {
       const int32_t* left = chunk_blocks(a, chunk);
       const int32_t* right = chunk_blocks(b, chunk);
@@ -148,7 +160,8 @@ void AttentionPlan::EmitOwnChunks(size_t index, const AttentionSequence& sequenc
     return std::binary_search(shared_.begin(), shared_.end(), SharedChunk{index, chunk});
   };
   int32_t segment = -1;
-  for (int32_t begin = 0; begin < chunks;) {
+  const int32_t first = FirstChunk(sequence.start);
+  for (int32_t begin = first; begin < chunks;) {
     if (is_shared(begin)) {
       ++begin;
       continue;
@@ -162,7 +175,7 @@ void AttentionPlan::EmitOwnChunks(size_t index, const AttentionSequence& sequenc
           std::clamp(Cost(rows, blocks) / limit + 0.999, 1.0, 1.0 * (end - begin)));
     }
     const int32_t piece_chunks = CeilDiv(end - begin, pieces);
-    const bool whole = piece_chunks == chunks;
+    const bool whole = piece_chunks == chunks - first;
     if (segment < 0) {
       segment = static_cast<int32_t>(segments_.size());
       segments_.push_back({sequence.blocks, sequence.start, sequence.rows, sequence.first_row,
@@ -190,15 +203,18 @@ void AttentionPlan::EmitTiles(const AttentionSequence& sequence, double limit) {
     segments_.push_back(
         {sequence.blocks, sequence.start + row, rows, sequence.first_row + row, -1});
     const int32_t end_position = sequence.start + row + rows;
-    Emit(begin, 1, 0, CeilDiv(end_position, kChunkTokens),
-         Cost(rows * heads_per_kv_, CeilDiv(end_position, kBlockTokens)));
+    const int32_t first_chunk = FirstChunk(sequence.start + row);
+    Emit(begin, 1, first_chunk, CeilDiv(end_position, kChunkTokens),
+         Cost(rows * heads_per_kv_,
+              CeilDiv(end_position, kBlockTokens) - first_chunk * kChunkBlocks));
   }
 }
 
 void AttentionPlan::Build(const AttentionShape& shape, std::span<const AttentionSequence> sequences,
-                          int workers, bool share_prefixes) {
+                          int workers, bool share_prefixes, int32_t window) {
   CHECK(AttentionShapeFault(shape) == nullptr) << AttentionShapeFault(shape);
   CHECK_GE(workers, 1);
+  window_ = window;
   kv_heads_ = shape.kv_heads;
   heads_per_kv_ = shape.heads / shape.kv_heads;
   head_dim_ = shape.head_dim;
@@ -216,7 +232,8 @@ void AttentionPlan::Build(const AttentionShape& shape, std::span<const Attention
     CHECK(sequence.rows >= 1 && sequence.start >= 0)
         << sequence.rows << " rows at " << sequence.start;
     // Causal: a long prompt's rows see half of its own tokens on average.
-    const int32_t blocks = CeilDiv(sequence.start + CeilDiv(sequence.rows, 2), kBlockTokens) + 1;
+    const int32_t blocks = CeilDiv(sequence.start + CeilDiv(sequence.rows, 2), kBlockTokens) + 1 -
+                           FirstChunk(sequence.start) * kChunkBlocks;
     total += Cost(sequence.rows * heads_per_kv_, blocks) * kv_heads_;
   }
   const double limit = workers > 1 ? total / (workers * kItemsPerWorker) : 0;
@@ -245,14 +262,16 @@ void AttentionPlan::Build(const AttentionShape& shape, std::span<const Attention
 
 int32_t ListAttentionReads(const AttentionWork& work, int32_t items, const KvLayout& layout,
                            const KvLayerView& layer, int worker, int workers, int32_t max_lines,
-                           std::span<Prefetch::Run> runs) {
+                           std::span<Prefetch::Run> runs, int32_t window) {
   size_t count = 0;
   for (int32_t i = worker; i < items; i += workers) {
     const AttentionItem& item = work.items[i];
     const AttentionSegment& segment = work.segments[item.segment_begin];
     const int32_t end =
         std::min(item.chunk_end * kChunkTokens, segment.start + segment.rows);  // of its keys
-    for (int32_t key = item.chunk_begin * kChunkTokens; key < end; key += kBlockTokens) {
+    const int32_t first = FirstKey(segment.start, window) / kBlockTokens * kBlockTokens;
+    for (int32_t key = std::max(item.chunk_begin * kChunkTokens, first); key < end;
+         key += kBlockTokens) {
       const int32_t lines = HeadLines(layout, end - key);
       if (count == runs.size() || lines > max_lines) return static_cast<int32_t>(count);
       max_lines -= lines;

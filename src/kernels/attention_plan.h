@@ -37,8 +37,10 @@ struct AttentionSequence {
 class AttentionPlan {
  public:
   // `workers` >= 1. `share_prefixes` off: every sequence reads its own blocks (for comparison).
+  // `window` > 0: all layers of this plan have this window (AttentionArgs::window); then chunks
+  // behind it have no items, and blocks behind it need no id.
   void Build(const AttentionShape& shape, std::span<const AttentionSequence> sequences, int workers,
-             bool share_prefixes = true);
+             bool share_prefixes = true, int32_t window = 0);
 
   int32_t items() const { return static_cast<int32_t>(items_.size()); }
   // Valid until the next Build. Take items in order 0..items()-1 (longest first).
@@ -66,6 +68,10 @@ class AttentionPlan {
             double cost);
   int32_t GroupOf(size_t sequence_index, const AttentionSequence& sequence);
 
+  // First chunk that a query at `position`, or a later one, sees.
+  int32_t FirstChunk(int32_t position) const;
+
+  int32_t window_ = 0;
   int32_t kv_heads_ = 0;
   int32_t heads_per_kv_ = 0;
   int32_t head_dim_ = 0;
@@ -84,9 +90,10 @@ class AttentionPlan {
 // thread. Lists what worker `worker` of `workers` is likely to read in every layer's attention, as
 // offsets from the layer's base. Idle workers take items in order, so each gets about every
 // workers-th of the `items`. Fills `runs` from the front until it is full or has `max_lines` cache
-// lines; returns the number of runs filled. Only the strides of `layer` are used.
+// lines; returns the number of runs filled. Only the strides of `layer` are used. `window`: as for
+// Build.
 int32_t ListAttentionReads(const AttentionWork& work, int32_t items, const KvLayout& layout,
                            const KvLayerView& layer, int worker, int workers, int32_t max_lines,
-                           std::span<Prefetch::Run> runs);
+                           std::span<Prefetch::Run> runs, int32_t window = 0);
 
 }  // namespace tutti::kernels

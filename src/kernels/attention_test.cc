@@ -170,6 +170,7 @@ TEST_P(AttentionTest, AWindowGivesTheSameBitsInEveryStep) {
     rig.set_window(window);
     const size_t whole = rig.AddSequence(820);
     rig.Run(whole, 820);
+    rig.set_plan_of_window(true);
     for (int32_t chunk : {1, 8, 33, 512}) {
       const size_t copy = rig.AddCopy(whole);
       if (chunk == 1) rig.Step({{copy, 780}}, 3);
@@ -188,6 +189,7 @@ TEST_P(AttentionTest, AWindowGivesTheSameBitsInEveryStep) {
       copies.push_back({copy, i % 3 + 1});
     }
     rig.Step(step, 2);
+    rig.set_plan_of_window(false);
     rig.Step(copies, 1, /*share_prefixes=*/false);
     for (size_t i = 0; i < step.size(); ++i) {
       EXPECT_EQ(DifferingRows(rig, step[i].sequence, copies[i].sequence, 544), 0)

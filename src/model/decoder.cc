@@ -83,18 +83,6 @@ int RecurrentColumns(const Weights& weights) {
   return columns;
 }
 
-std::vector<int> PlacesInKind(const ModelConfig& config) {
-  std::vector<int> places;
-  int attention = 0, recurrent = 0;
-  for (int i = 0; i < config.layers; ++i) {
-    // Where layers have both, all have, so that both places are the same.
-    places.push_back(config.has_attention(i) ? attention : recurrent);
-    attention += config.has_attention(i);
-    recurrent += config.is_recurrent(i);
-  }
-  return places;
-}
-
 // Address of panel `index`, counted over all parts.
 const uint8_t* PanelAt(const Projection& projection, int index) {
   for (const kernels::PackedMatrix& part : projection.parts) {
@@ -120,7 +108,14 @@ size_t Decoder::KvBlockBytes(const ModelConfig& config, WeightMode mode,
                              const kernels::KernelTable& kernels, KvDtype kv_dtype) {
   const kernels::KvLayout layout =
       kernels::MakeKvLayout(KvFormatOf(kv_dtype, mode, kernels), config.kv_heads, config.head_dim);
-  return layout.layer_bytes * static_cast<size_t>(config.attention_layers());
+  return layout.layer_bytes * static_cast<size_t>(KvGroups::Of(config, false).full_layers);
+}
+
+size_t Decoder::WindowBlockBytes(const ModelConfig& config, WeightMode mode,
+                                 const kernels::KernelTable& kernels, KvDtype kv_dtype) {
+  const kernels::KvLayout layout =
+      kernels::MakeKvLayout(KvFormatOf(kv_dtype, mode, kernels), config.kv_heads, config.head_dim);
+  return layout.layer_bytes * static_cast<size_t>(KvGroups::Of(config, true).window_layers);
 }
 
 Decoder::Decoder(std::shared_ptr<const Weights> weights, const kernels::KernelTable& kernels,
@@ -131,15 +126,13 @@ Decoder::Decoder(std::shared_ptr<const Weights> weights, const kernels::KernelTa
       shape_(weights_->config().attention_shape()),
       kv_layout_(kernels::MakeKvLayout(KvFormatOf(options.kv_dtype, weights_->mode(), kernels),
                                        shape_.kv_heads, shape_.head_dim)),
-      kv_block_bytes_(
-          KvBlockBytes(weights_->config(), weights_->mode(), kernels, options.kv_dtype)),
+      groups_(KvGroups::Of(weights_->config(), options.window_memory)),
       stream_eps_(EpsOfStream(weights_->config())),
       rope_(MakeRope(weights_->config(), options.context)),
       window_rope_(MakeWindowRope(weights_->config(), options.context)),
       qkv_columns_(QkvColumns(*weights_)),
       recurrent_(ShapeOfRecurrence(weights_->config())),
       recurrent_columns_(RecurrentColumns(*weights_)),
-      place_in_kind_(PlacesInKind(weights_->config())),
       workers_(static_cast<size_t>(options.workers)) {}
 
 Result<std::unique_ptr<Decoder>> Decoder::Create(std::shared_ptr<const Weights> weights,
@@ -282,9 +275,19 @@ bool Decoder::RunLayers(const DecoderBatch& batch, Team& team) {
       << rows;
   CHECK(!batch.states.empty() || recurrent_.state_floats == 0);
   Worker& worker = workers_[static_cast<size_t>(team.worker())];
-  worker.kv_run_count = kernels::ListAttentionReads(batch.attention, batch.attention_items,
-                                                    kv_layout_, KvOf(0, batch), team.worker(),
-                                                    team.workers(), kAheadLines, worker.kv_runs);
+  CHECK(options_.window_memory == (batch.window.kv != nullptr));
+  const auto list = [&](int memory, const kernels::AttentionWork& work, int items, int blocks,
+                        int window) {
+    // Offsets do not depend on the layer.
+    worker.kv_run_counts[static_cast<size_t>(memory)] = kernels::ListAttentionReads(
+        work, items, kv_layout_, ViewOf(nullptr, blocks, 0), team.worker(), team.workers(),
+        kAheadLines, worker.kv_runs[static_cast<size_t>(memory)], window);
+  };
+  list(0, batch.attention, batch.attention_items, batch.kv_blocks, 0);
+  if (options_.window_memory) {
+    list(1, batch.window.attention, batch.window.attention_items, batch.window.blocks,
+         weights_->config().window);
+  }
   ReadKeysAhead(0, batch, team);
   Embed(batch, team);
   for (int i = 0; i < weights_->config().layers; ++i) {
@@ -686,24 +689,35 @@ Decoder::Activations Decoder::GateUp(const Projection& gate_up, const Projection
   return gated;
 }
 
-kernels::KvLayerView Decoder::KvOf(int layer, const DecoderBatch& batch) const {
-  const auto blocks = static_cast<size_t>(batch.kv_blocks);
-  return {batch.kv + static_cast<size_t>(place_in_kind_[static_cast<size_t>(layer)]) * blocks *
-                         kv_layout_.layer_bytes,
-          kv_layout_.head_bytes, blocks * kv_layout_.head_bytes};
+bool Decoder::InWindowMemory(int layer) const {
+  return options_.window_memory && weights_->config().has_window(layer);
 }
 
-void Decoder::CopyBlock(std::byte* kv, int kv_blocks, int from, int to, Team& team) const {
+// The layer at `place` of the memory at `kv`, which has `blocks` blocks.
+kernels::KvLayerView Decoder::ViewOf(std::byte* kv, int blocks, int place) const {
+  const auto count = static_cast<size_t>(blocks);
+  return {kv + static_cast<size_t>(place) * count * kv_layout_.layer_bytes, kv_layout_.head_bytes,
+          count * kv_layout_.head_bytes};
+}
+
+kernels::KvLayerView Decoder::KvOf(int layer, const DecoderBatch& batch) const {
+  const int place = groups_.place[static_cast<size_t>(layer)];
+  return InWindowMemory(layer) ? ViewOf(batch.window.kv, batch.window.blocks, place)
+                               : ViewOf(batch.kv, batch.kv_blocks, place);
+}
+
+void Decoder::CopyBlock(std::byte* kv, int kv_blocks, int from, int to, Team& team,
+                        bool window) const {
   const size_t stride = static_cast<size_t>(kv_blocks) * kv_layout_.head_bytes;
-  team.ForEach(weights_->config().attention_layers() * kv_layout_.kv_heads, 1,
-               [&](int begin, int end) {
-                 for (int head = begin; head < end; ++head) {
-                   std::byte* blocks = kv + static_cast<size_t>(head) * stride;
-                   std::memcpy(blocks + static_cast<size_t>(to) * kv_layout_.head_bytes,
-                               blocks + static_cast<size_t>(from) * kv_layout_.head_bytes,
-                               kv_layout_.head_bytes);
-                 }
-               });
+  const int layers = window ? groups_.window_layers : groups_.full_layers;
+  team.ForEach(layers * kv_layout_.kv_heads, 1, [&](int begin, int end) {
+    for (int head = begin; head < end; ++head) {
+      std::byte* blocks = kv + static_cast<size_t>(head) * stride;
+      std::memcpy(blocks + static_cast<size_t>(to) * kv_layout_.head_bytes,
+                  blocks + static_cast<size_t>(from) * kv_layout_.head_bytes,
+                  kv_layout_.head_bytes);
+    }
+  });
 }
 
 // Names the keys and values that this worker will read in the layer's attention; the products
@@ -713,8 +727,9 @@ void Decoder::ReadKeysAhead(int layer, const DecoderBatch& batch, const Team& te
   worker.ahead = {};
   if (layer == weights_->config().layers || !weights_->config().has_attention(layer)) return;
   worker.ahead.base = reinterpret_cast<const uint8_t*>(KvOf(layer, batch).base);
-  worker.ahead.runs = worker.kv_runs.data();
-  worker.ahead.count = worker.kv_run_count;
+  const size_t memory = InWindowMemory(layer) ? 1 : 0;
+  worker.ahead.runs = worker.kv_runs[memory].data();
+  worker.ahead.count = worker.kv_run_counts[memory];
 }
 
 // Rotates the halves of all heads of queries and keys of one row, as rope_append does, for families
@@ -775,7 +790,7 @@ void Decoder::RopeAppend(int layer, const DecoderBatch& batch, Team& team) {
   args.kv = KvOf(layer, batch);
   args.qkv = qkv_;
   args.stride = static_cast<size_t>(qkv_columns_);
-  args.rows = batch.places.data();
+  args.rows = (InWindowMemory(layer) ? batch.window.places : batch.places).data();
   const ModelConfig& config = weights_->config();
   if (!config.rotates(layer)) args.shape.rope_mode = kernels::RopeMode::kNone;
   const bool of_window = config.rope_window_freq_base != 0 && config.has_window(layer);
@@ -816,9 +831,10 @@ void Decoder::Attend(int layer, const DecoderBatch& batch, Team& team) {
   args.window = weights_->config().has_window(layer) ? weights_->config().window : 0;
   args.sinks = weights_->layer(layer).sinks;
   std::byte* scratch = workers_[static_cast<size_t>(team.worker())].attention;
-  team.ForEachInOrder(batch.attention_items, [&](int item) {
-    kernels_.attention.run_item(args, batch.attention, item, scratch);
-  });
+  const bool window = InWindowMemory(layer);
+  const kernels::AttentionWork& work = window ? batch.window.attention : batch.attention;
+  team.ForEachInOrder(window ? batch.window.attention_items : batch.attention_items,
+                      [&](int item) { kernels_.attention.run_item(args, work, item, scratch); });
 }
 
 }  // namespace tutti::model

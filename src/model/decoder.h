@@ -24,6 +24,7 @@
 #include "kernels/aligned_buffer.h"
 #include "kernels/kernels.h"
 #include "kernels/rows_rope.h"
+#include "model/kv_groups.h"
 #include "model/outliers.h"
 #include "model/recurrence.h"
 #include "model/team.h"
@@ -71,6 +72,16 @@ struct StateSlice {
   std::byte* state = nullptr;
 };
 
+// The layers with a sliding window in a step, where they have memory of their own
+// (Decoder::Options::window_memory).
+struct WindowBatch {
+  std::span<const kernels::RowPlace> places;  // as in DecoderBatch, in this memory
+  kernels::AttentionWork attention{};         // built for the window
+  int attention_items = 0;
+  std::byte* kv = nullptr;  // blocks * window_block_bytes() bytes:
+  int blocks = 0;           // [layers with a window][kv_heads][blocks]
+};
+
 // The rows of one step. Everything it points to stays unchanged during the step.
 struct DecoderBatch {
   std::span<const TokenId> tokens;            // [rows], each < vocab_size
@@ -82,6 +93,7 @@ struct DecoderBatch {
   int kv_blocks = 0;          // [layers with attention][kv_heads][kv_blocks]
   // Every row in one slice, for a model with recurrent states; not read for others.
   std::span<const StateSlice> states{};
+  WindowBatch window;
   // Where both are set, the layers may be aborted: as soon as one of the workers sees `abort_flag`
   // set, none begins layer `*last`, which was INT_MAX before.
   const std::atomic<bool>* abort_flag = nullptr;
@@ -103,6 +115,7 @@ class Decoder {
     int max_head_rows = 64;  // rows of one HeadBatch
     int context = 0;         // positions, <= config.max_context()
     KvDtype kv_dtype = KvDtype::kByWeights;
+    bool window_memory = false;         // layers with a window have memory of their own
     InputObserver* observer = nullptr;  // outlives the decoder; sees all rows but a step's first
   };
   // Errors: out_of_memory, of its scratch.
@@ -113,11 +126,17 @@ class Decoder {
   const Options& options() const { return options_; }
   const Weights& weights() const { return *weights_; }
   const kernels::AttentionShape& attention_shape() const { return shape_; }
-  // Bytes of KV cache per block of kBlockTokens, all layers together.
-  size_t kv_block_bytes() const { return kv_block_bytes_; }
+  // Bytes of KV cache per block of kBlockTokens, all layers together; with window_memory those of
+  // the layers without a window, and those of the others.
+  size_t kv_block_bytes() const { return LayerBytes(groups_.full_layers); }
+  size_t window_block_bytes() const { return LayerBytes(groups_.window_layers); }
   static size_t KvBlockBytes(const ModelConfig& config, WeightMode mode,
                              const kernels::KernelTable& kernels,
                              KvDtype kv_dtype = KvDtype::kByWeights);
+  // The part of KvBlockBytes() of layers with a window.
+  static size_t WindowBlockBytes(const ModelConfig& config, WeightMode mode,
+                                 const kernels::KernelTable& kernels,
+                                 KvDtype kv_dtype = KvDtype::kByWeights);
   // Bytes of recurrent state of one sequence, all layers together, a multiple of a cache line; 0
   // for a model without recurrences.
   size_t state_bytes() const { return StateBytes(weights_->config()); }
@@ -125,9 +144,10 @@ class Decoder {
     return static_cast<size_t>(config.recurrent_layers()) * ShapeOfRecurrence(config).state_floats *
            sizeof(float);
   }
-  // Copies block `from` to block `to` in all layers of a pool of `kv_blocks` blocks. Every worker
-  // calls it; complete when it returns.
-  void CopyBlock(std::byte* kv, int kv_blocks, int from, int to, Team& team) const;
+  // Copies block `from` to block `to` in all layers of a pool of `kv_blocks` blocks, which is that
+  // of the layers with a window if `window`. Every worker calls it; complete when it returns.
+  void CopyBlock(std::byte* kv, int kv_blocks, int from, int to, Team& team,
+                 bool window = false) const;
   // Floats between rows of logits: the vocabulary, padded.
   int logits_stride() const { return weights_->head().columns(); }
 
@@ -244,21 +264,25 @@ class Decoder {
   void ReadKeysAhead(int layer, const DecoderBatch& batch, const Team& team);
   void RopeAppend(int layer, const DecoderBatch& batch, Team& team);
   void Attend(int layer, const DecoderBatch& batch, Team& team);
+  bool InWindowMemory(int layer) const;
   kernels::KvLayerView KvOf(int layer, const DecoderBatch& batch) const;
+  kernels::KvLayerView ViewOf(std::byte* kv, int blocks, int place) const;
+  size_t LayerBytes(int layers) const {
+    return static_cast<size_t>(layers) * kv_layout_.layer_bytes;
+  }
 
   const std::shared_ptr<const Weights> weights_;
   const kernels::KernelTable kernels_;
   const Options options_;
   const kernels::AttentionShape shape_;
   const kernels::KvLayout kv_layout_;
-  const size_t kv_block_bytes_;
+  const KvGroups groups_;
   const float stream_eps_;  // of norms of the residual stream, see EpsOfStream
   const kernels::RopeTable rope_;
   const kernels::RopeTable window_rope_;  // of layers with a window, where they rotate otherwise
   const int qkv_columns_;                 // of qkv_, padding included
   const RecurrentShape recurrent_;
-  const int recurrent_columns_;           // of qkv_ in layers without attention, padding included
-  const std::vector<int> place_in_kind_;  // [layers] among those with attention, or those without
+  const int recurrent_columns_;  // of qkv_ in layers without attention, padding included
 
   // Scratch. R = max_rows.
   kernels::AlignedBuffer memory_;
@@ -316,8 +340,9 @@ class Decoder {
     kernels::ArgmaxState* best = nullptr;        // [max_head_rows], of the round `best_round`
     kernels::ArgmaxState* piece_best = nullptr;  // [max_head_rows], of the piece in hand
     uint64_t best_round = 0;
-    std::array<kernels::Prefetch::Run, 128> kv_runs;  // of the step: see ReadKeysAhead
-    int32_t kv_run_count = 0;
+    // Read by ReadKeysAhead in this step; the second are those of layers in the window memory.
+    std::array<std::array<kernels::Prefetch::Run, 128>, 2> kv_runs;
+    std::array<int32_t, 2> kv_run_counts{};
     kernels::Prefetch ahead;
   };
   std::vector<Worker> workers_;

@@ -109,7 +109,7 @@ void Decoder::UpdateStates(int index, const DecoderBatch& batch, Team& team) {
   const ModelConfig& config = weights_->config();
   const RecurrentWeights& layer = weights_->layer(index).recurrent;
   const bool delta = config.recurrence == Recurrence::kDeltaNet;
-  const auto place = static_cast<size_t>(place_in_kind_[static_cast<size_t>(index)]);
+  const auto place = static_cast<size_t>(groups_.state_place[static_cast<size_t>(index)]);
   const int blocks = config.state_values / kernels::kStateColumns;
   const int heads_of_group = config.state_heads / config.state_groups;
   const size_t block_floats = static_cast<size_t>(config.state_keys) * kernels::kStateColumns;
@@ -167,7 +167,7 @@ void Decoder::Convolve(int index, const DecoderBatch& batch, Team& team) {
   const ModelConfig& config = weights_->config();
   const RecurrentWeights& layer = weights_->layer(index).recurrent;
   const bool gated = config.recurrence == Recurrence::kShortConv;
-  const auto place = static_cast<size_t>(place_in_kind_[static_cast<size_t>(index)]);
+  const auto place = static_cast<size_t>(groups_.state_place[static_cast<size_t>(index)]);
   const int channels = recurrent_.conv_channels;
   const int units = (channels + kChannelsOfItem - 1) / kChannelsOfItem;
   ForEachUnit(batch.states, units, team, [&](const StateSlice& slice, int unit) {

@@ -30,17 +30,25 @@ Status CheckOptions(const model::Weights& weights, const CpuRunnerOptions& optio
   if (options.max_step_tokens < 1 || options.max_step_slices < 1) {
     return refuse("tokens and sequences of a step must be at least 1");
   }
-  if (options.kv_bytes < block_bytes) {
-    return refuse("KV memory of " + std::to_string(options.kv_bytes) +
-                  " bytes does not hold one block of " + std::to_string(block_bytes) +
-                  " bytes; raise --kv-cache-bytes");
-  }
   if (model::Decoder::StateBytes(weights.config()) != 0 && options.state_slots < 1) {
     return refuse("a " + weights.config().architecture +
                   " model has recurrent states, and no slot for them was given");
   }
+  const bool windows = options.window_blocks > 0;
+  if (windows && (weights.config().window == 0 || options.kv_blocks < 1)) {
+    return refuse(weights.config().window == 0
+                      ? "a " + weights.config().architecture + " model has no layers with a window"
+                      : "blocks for layers with a window were given, and none for the others");
+  }
+  if (!windows && options.kv_bytes < block_bytes) {
+    return refuse("KV memory of " + std::to_string(options.kv_bytes) +
+                  " bytes does not hold one block of " + std::to_string(block_bytes) +
+                  " bytes; raise --kv-cache-bytes");
+  }
   // Positions are ints, up to one past the last slot of the pool.
-  if (options.kv_bytes / block_bytes > INT32_MAX / kBlockTokens - 1) {
+  const int64_t blocks =
+      windows ? options.kv_blocks : static_cast<int64_t>(options.kv_bytes / block_bytes);
+  if (blocks > INT32_MAX / kBlockTokens - 1) {
     return refuse("KV memory of " + std::to_string(options.kv_bytes) +
                   " bytes holds more tokens than can be counted; lower --kv-cache-bytes");
   }
@@ -54,6 +62,7 @@ void StepLayout::Reserve(int max_tokens, int max_slices) {
   const auto slices = static_cast<size_t>(max_slices);
   tokens_.reserve(tokens);
   sequences_.reserve(slices);
+  windows_.reserve(slices);
   head_.reserve(tokens);
   head_rows_.reserve(tokens);
   bad_token_.reserve(slices);
@@ -62,6 +71,7 @@ void StepLayout::Reserve(int max_tokens, int max_slices) {
 void StepLayout::Build(const engine::StepPlan& plan, int vocab_size, bool all_logits) {
   tokens_.clear();
   sequences_.clear();
+  windows_.clear();
   head_.clear();
   head_rows_.clear();
   bad_token_.assign(plan.slices.size(), 0);
@@ -73,6 +83,10 @@ void StepLayout::Build(const engine::StepPlan& plan, int vocab_size, bool all_lo
     CHECK_GE(static_cast<int64_t>(slice.blocks.size()) * kBlockTokens, int64_t{slice.start} + rows)
         << "sequence " << slice.sequence;
     sequences_.push_back({slice.blocks.data(), slice.start, rows, first_row});
+    if (!slice.window_blocks.empty()) {
+      CHECK_EQ(slice.window_blocks.size(), slice.blocks.size());
+      windows_.push_back({slice.window_blocks.data(), slice.start, rows, first_row});
+    }
     for (const TokenId token : slice.tokens) {
       const bool known = token >= 0 && token < vocab_size;
       tokens_.push_back(known ? token : 0);
@@ -122,6 +136,11 @@ Result<std::unique_ptr<CpuModelRunner>> CpuModelRunner::Create(
   engine::RunnerLimits limits;
   limits.state_slots = state_bytes == 0 ? 0 : options.state_slots;
   limits.kv_blocks = static_cast<int>(options.kv_bytes / block_bytes);
+  if (options.window_blocks > 0) {
+    limits.kv_blocks = static_cast<int>(options.kv_blocks);
+    limits.window_blocks = options.window_blocks;
+    limits.window = weights->config().window;
+  }
   limits.max_step_tokens = options.max_step_tokens;
   limits.max_step_slices = options.max_step_slices;
   limits.context = options.context;
@@ -134,28 +153,34 @@ Result<std::unique_ptr<CpuModelRunner>> CpuModelRunner::Create(
   decoder_options.max_head_rows = std::min(kMaxHeadRows, options.max_step_tokens);
   decoder_options.context = options.context;
   decoder_options.kv_dtype = options.kv_dtype;
+  decoder_options.window_memory = options.window_blocks > 0;
   ASSIGN_OR_RETURN(auto decoder,
                    model::Decoder::Create(std::move(weights), *options.kernels, decoder_options));
   ASSIGN_OR_RETURN(auto kv, kernels::AlignedBuffer::Allocate(static_cast<size_t>(limits.kv_blocks) *
-                                                             block_bytes));
+                                                             decoder->kv_block_bytes()));
+  ASSIGN_OR_RETURN(auto window_kv,
+                   kernels::AlignedBuffer::Allocate(static_cast<size_t>(limits.window_blocks) *
+                                                    decoder->window_block_bytes()));
   ASSIGN_OR_RETURN(auto states, kernels::AlignedBuffer::Allocate(
                                     static_cast<size_t>(limits.state_slots) * state_bytes));
   const size_t logits_bytes = static_cast<size_t>(decoder_options.max_head_rows) *
                               static_cast<size_t>(decoder->logits_stride()) * sizeof(float);
   ASSIGN_OR_RETURN(auto logits, kernels::AlignedBuffer::Allocate(logits_bytes));
-  return std::unique_ptr<CpuModelRunner>(new CpuModelRunner(
-      options, std::move(decoder), std::move(kv), std::move(states), std::move(logits), limits));
+  return std::unique_ptr<CpuModelRunner>(
+      new CpuModelRunner(options, std::move(decoder), std::move(kv), std::move(window_kv),
+                         std::move(states), std::move(logits), limits));
 }
 
 CpuModelRunner::CpuModelRunner(const CpuRunnerOptions& options,
                                std::unique_ptr<model::Decoder> decoder, kernels::AlignedBuffer kv,
-                               kernels::AlignedBuffer states, kernels::AlignedBuffer logits,
-                               engine::RunnerLimits limits)
+                               kernels::AlignedBuffer window_kv, kernels::AlignedBuffer states,
+                               kernels::AlignedBuffer logits, engine::RunnerLimits limits)
     : options_(options),
       limits_(limits),
       pool_(*options_.pool),
       decoder_(std::move(decoder)),
       kv_(std::move(kv)),
+      window_kv_(std::move(window_kv)),
       states_(std::move(states)),
       logits_(std::move(logits)) {
   layout_.Reserve(limits.max_step_tokens, limits.max_step_slices);
@@ -183,8 +208,7 @@ void CpuModelRunner::Launch(const engine::StepPlan& plan) {
     state_slices_.push_back({rows.first_row, rows.rows, StateSlot(plan.slices[i].state)});
   }
   if (!plan.slices.empty()) {
-    attention_.Build(decoder_->attention_shape(), layout_.sequences(), pool_.workers(),
-                     options_.share_prefixes);
+    PlanAttention();
     if (Status status = ReservePartials(); !status.ok()) {
       result_->status = std::move(status);
       return;
@@ -225,8 +249,20 @@ void CpuModelRunner::Recycle(engine::StepResult used) {
   spare_.slices.clear();  // frees their contents: prompt_logprobs of a long chunk may be large
 }
 
+void CpuModelRunner::PlanAttention() {
+  attention_.Build(decoder_->attention_shape(), layout_.sequences(), pool_.workers(),
+                   options_.share_prefixes);
+  if (limits_.window_blocks == 0) return;
+  CHECK_EQ(layout_.windows().size(), layout_.sequences().size());
+  window_attention_.Build(decoder_->attention_shape(), layout_.windows(), pool_.workers(),
+                          options_.share_prefixes, limits_.window);
+}
+
 Status CpuModelRunner::ReservePartials() {
-  const size_t need = attention_.partial_floats() * sizeof(float);
+  // Layers run one after another, so that both plans use the same memory.
+  size_t need = attention_.partial_floats() * sizeof(float);
+  if (limits_.window_blocks > 0)
+    need = std::max(need, window_attention_.partial_floats() * sizeof(float));
   if (need <= partials_.size()) return OkStatus();
   ASSIGN_OR_RETURN(partials_, kernels::AlignedBuffer::Allocate(need + need / 2));
   return OkStatus();
@@ -240,7 +276,7 @@ float* CpuModelRunner::LogitsRow(int index_in_batch) {
 // On every worker: copies, layers, then the head in rounds with the rows of each round finished on
 // the pool.
 void CpuModelRunner::RunStep(const engine::StepPlan& plan, model::Team& team) {
-  if (!plan.copies.empty()) CopyBlocks(plan, team);
+  if (!plan.copies.empty() || !plan.window_copies.empty()) CopyBlocks(plan, team);
   if (plan.slices.empty()) return;
   if (!state_slices_.empty()) BeginStates(plan, team);
 
@@ -253,6 +289,13 @@ void CpuModelRunner::RunStep(const engine::StepPlan& plan, model::Team& team) {
   batch.kv = kv_.data();
   batch.kv_blocks = limits_.kv_blocks;
   batch.states = state_slices_;
+  if (limits_.window_blocks > 0) {
+    batch.window = {.places = window_attention_.places(),
+                    .attention = window_attention_.work(),
+                    .attention_items = window_attention_.items(),
+                    .kv = window_kv_.data(),
+                    .blocks = limits_.window_blocks};
+  }
   if (plan.abortable) {
     batch.abort_flag = urgent_;
     batch.last = &last_layer_;
@@ -289,6 +332,13 @@ void CpuModelRunner::CopyBlocks(const engine::StepPlan& plan, model::Team& team)
           copy.to < limits_.kv_blocks);
     if (copy.from != copy.to)
       decoder_->CopyBlock(kv_.data(), limits_.kv_blocks, copy.from, copy.to, team);
+  }
+  for (const engine::BlockCopy& copy : plan.window_copies) {
+    CHECK(copy.from >= 0 && copy.from < limits_.window_blocks && copy.to >= 0 &&
+          copy.to < limits_.window_blocks);
+    if (copy.from == copy.to) continue;
+    decoder_->CopyBlock(window_kv_.data(), limits_.window_blocks, copy.from, copy.to, team,
+                        /*window=*/true);
   }
 }
 

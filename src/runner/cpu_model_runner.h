@@ -53,6 +53,9 @@ class StepLayout {
 
   std::span<const TokenId> tokens() const { return tokens_; }
   std::span<const kernels::AttentionSequence> sequences() const { return sequences_; }
+  // The same rows with the blocks of layers with a window; empty where these have none of their
+  // own.
+  std::span<const kernels::AttentionSequence> windows() const { return windows_; }
   std::span<const HeadRow> head() const { return head_; }
   std::span<const int32_t> head_rows() const { return head_rows_; }  // head()[i].row
   // True where the slice holds a token that the vocabulary does not have.
@@ -64,6 +67,7 @@ class StepLayout {
 
   std::vector<TokenId> tokens_;
   std::vector<kernels::AttentionSequence> sequences_;
+  std::vector<kernels::AttentionSequence> windows_;
   std::vector<HeadRow> head_;
   std::vector<int32_t> head_rows_;
   std::vector<uint8_t> bad_token_;
@@ -73,6 +77,10 @@ struct CpuRunnerOptions {
   const kernels::KernelTable* kernels = nullptr;  // required
   std::shared_ptr<ComputePool> pool;              // required; shared with the device's other models
   size_t kv_bytes = 0;  // of KV memory; rounded down to whole blocks, at least one
+  // > 0: layers with a sliding window have memory for so many blocks of their own, and the others
+  // for `kv_blocks`; `kv_bytes` is not read. For a model that has such layers.
+  int window_blocks = 0;
+  int64_t kv_blocks = 0;
   // Slots of recurrent states, at least one for a model that has them; in addition to kv_bytes.
   int state_slots = 0;
   model::KvDtype kv_dtype = model::KvDtype::kByWeights;
@@ -110,8 +118,10 @@ class CpuModelRunner final : public engine::ModelRunner {
   struct SamplerSlot;  // what one compute thread samples with
 
   CpuModelRunner(const CpuRunnerOptions& options, std::unique_ptr<model::Decoder> decoder,
-                 kernels::AlignedBuffer kv, kernels::AlignedBuffer states,
-                 kernels::AlignedBuffer logits, engine::RunnerLimits limits);
+                 kernels::AlignedBuffer kv, kernels::AlignedBuffer window_kv,
+                 kernels::AlignedBuffer states, kernels::AlignedBuffer logits,
+                 engine::RunnerLimits limits);
+  void PlanAttention();
   Status ReservePartials();
   void RunStep(const engine::StepPlan& plan, model::Team& team);
   void CopyBlocks(const engine::StepPlan& plan, model::Team& team);
@@ -128,6 +138,7 @@ class CpuModelRunner final : public engine::ModelRunner {
   ComputePool& pool_;  // of options_
   const std::unique_ptr<model::Decoder> decoder_;
   kernels::AlignedBuffer kv_;
+  kernels::AlignedBuffer window_kv_;                    // of layers with a window, or empty
   kernels::AlignedBuffer states_;                       // [state slots][decoder's state_bytes()]
   kernels::AlignedBuffer logits_;                       // [max head rows][logits stride]
   kernels::AlignedBuffer partials_;                     // grows to the largest plan's need
@@ -138,6 +149,7 @@ class CpuModelRunner final : public engine::ModelRunner {
   StepLayout layout_;
   kernels::AttentionPlan attention_;
   std::vector<model::StateSlice> state_slices_;
+  kernels::AttentionPlan window_attention_;  // of layers whose blocks are in window_kv_
   std::optional<engine::StepResult> result_;
   std::atomic<int> last_layer_{0};  // of an aborted step; else INT_MAX
   engine::StepResult spare_;        // empty; keeps the memory of its slices

@@ -136,6 +136,35 @@ TEST(CpuModelRunnerTest, RefusesOptionsThatCannotWorkWithTheNumbers) {
   status = CpuModelRunner::Create(weights, options).status();
   EXPECT_EQ(status.reason(), "invalid_value");
   EXPECT_THAT(status.message(), HasSubstr("257 tokens was asked, the model has 256"));
+
+  options = SmallOptions(*weights);
+  options.kv_blocks = options.window_blocks = 4;
+  status = CpuModelRunner::Create(weights, options).status();
+  EXPECT_EQ(status.reason(), "invalid_value");
+  EXPECT_THAT(status.message(), HasSubstr("has no layers with a window"));
+}
+
+TEST(CpuModelRunnerTest, RefusesBlocksOfWindowsWithoutOthersOrTooMany) {
+  gguf::testing::Writer writer = gguf::testing::MakeCheckpoint(SmallSpec());
+  writer.U32("llama.attention.sliding_window", 40);
+  const auto weights = LoadWriter(writer, {});
+  ASSERT_EQ(weights->config().window, 40);
+  CpuRunnerOptions options = SmallOptions(*weights);
+  options.window_blocks = 4;
+  auto status = CpuModelRunner::Create(weights, options).status();
+  EXPECT_EQ(status.reason(), "invalid_value");
+  EXPECT_THAT(status.message(), HasSubstr("blocks for layers with a window were given, and none"));
+  // More blocks than positions can name; nothing is allocated.
+  options.kv_blocks = INT32_MAX / kBlockTokens;
+  status = CpuModelRunner::Create(weights, options).status();
+  EXPECT_EQ(status.reason(), "invalid_value");
+  EXPECT_THAT(status.message(), HasSubstr("more tokens than can be counted"));
+  options.kv_blocks = 8;
+  const auto runner = CpuModelRunner::Create(weights, options);
+  ASSERT_TRUE(runner.ok()) << runner.status();
+  EXPECT_EQ((*runner)->limits().kv_blocks, 8);
+  EXPECT_EQ((*runner)->limits().window_blocks, 4);
+  EXPECT_EQ((*runner)->limits().window, 40);
 }
 
 TEST(CpuModelRunnerTest, ATokenOutsideTheVocabularyFailsItsSliceAlone) {

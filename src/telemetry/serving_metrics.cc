@@ -9,6 +9,37 @@
 #include "telemetry/vllm_metrics.h"
 
 namespace tutti::telemetry {
+namespace {
+
+double UsageOf(int64_t free, int64_t active, int64_t cached) {
+  const int64_t total = free + active + cached;
+  return total > 0 ? static_cast<double>(active) / static_cast<double>(total) : 0.0;
+}
+
+// The series of one kind of slots: a gauge for each state, and a counter of evictions.
+struct SlotSeries {
+  SlotSeries(const SeriesMaker& make, const std::string& name, const std::string& help,
+             const std::string& evicted_name, const std::string& evicted_help)
+      : free(make.Gauge(name, help + ", by state", {{"state", "free"}})),
+        active(make.Gauge(name, help + ", by state", {{"state", "active"}})),
+        cached(make.Gauge(name, help + ", by state", {{"state", "cached"}})),
+        evicted(make.Counter(evicted_name, evicted_help)) {}
+
+  void Set(const ServingMetrics::EngineGauges::Slots& now) {
+    free.Set(static_cast<double>(now.free));
+    active.Set(static_cast<double>(now.active));
+    cached.Set(static_cast<double>(now.cached));
+    const int64_t more = now.evicted - told->exchange(now.evicted);
+    if (more > 0) evicted.Add(static_cast<double>(more));
+  }
+
+  Gauge free, active, cached;
+  Counter evicted;
+  std::shared_ptr<std::atomic<int64_t>> told = std::make_shared<std::atomic<int64_t>>(0);
+};
+
+}  // namespace
+
 struct ServingMetrics::Impl {
   Impl(MetricsRegistry& r, Options o) : options(std::move(o)), make{r, {{"model", options.model}}} {
     if (options.vllm_aliases) vllm.emplace(r, options);
@@ -58,7 +89,14 @@ struct ServingMetrics::Impl {
                                         "Prompt tokens looked up in the prefix cache");
   Counter prefix_hit =
       make.Counter("tutti_prefix_hit_tokens_total", "Prompt tokens found in the prefix cache");
-  Counter kv_evicted = make.Counter("tutti_kv_evicted_blocks_total", "Cached KV blocks evicted");
+  SlotSeries kv_blocks{make, "tutti_kv_blocks", "KV blocks", "tutti_kv_evicted_blocks_total",
+                       "Cached KV blocks evicted"};
+  SlotSeries window_blocks{make, "tutti_kv_window_blocks", "KV blocks of layers with a window",
+                           "tutti_kv_evicted_window_blocks_total",
+                           "Cached KV blocks of layers with a window evicted"};
+  SlotSeries state_slots{make, "tutti_state_slots", "Slots of recurrent states",
+                         "tutti_state_evicted_checkpoints_total",
+                         "Checkpoints of recurrent states evicted"};
   Counter drafts = make.Counter("tutti_spec_drafts_total", "Steps that verified draft tokens");
   Counter draft_tokens = make.Counter("tutti_spec_draft_tokens_total", "Draft tokens verified");
   std::array<Counter, kDraftPlaces> accepted_tokens = AcceptedTokens();
@@ -153,30 +191,31 @@ void ServingMetrics::SetEngineGauges(std::function<EngineGauges()> read) {
        oldest = make.Gauge("tutti_queue_oldest_seconds",
                            "Age of the oldest request in the queue, in seconds",
                            {{"lane", "interactive"}, {"priority", "interactive"}}),
-       free = make.Gauge("tutti_kv_blocks", "KV blocks, by state", {{"state", "free"}}),
-       active = make.Gauge("tutti_kv_blocks", "KV blocks, by state", {{"state", "active"}}),
-       cached = make.Gauge("tutti_kv_blocks", "KV blocks, by state", {{"state", "cached"}}),
+       blocks = i.kv_blocks, windows = i.window_blocks, states = i.state_slots,
        usage = make.Gauge("tutti_kv_usage_ratio", "Share of the KV blocks in use, 0 to 1"),
-       heartbeat = make.Gauge("tutti_engine_heartbeat_age_seconds",
-                              "Time since the step loop last made progress, in seconds"),
-       evicted = i.kv_evicted, told = std::make_shared<std::atomic<int64_t>>(0)]() mutable {
+       heartbeat =
+           make.Gauge("tutti_engine_heartbeat_age_seconds",
+                      "Time since the step loop last made progress, in seconds")]() mutable {
         const EngineGauges now = read();
-        const auto total =
-            static_cast<double>(now.kv_blocks_free + now.kv_blocks_active + now.kv_blocks_cached);
-        const double used = total > 0 ? static_cast<double>(now.kv_blocks_active) / total : 0.0;
+        // Either kind of blocks may be the one that runs short.
+        const EngineGauges::Slots& w = now.window_blocks;
+        const double used =
+            std::max(UsageOf(now.kv_blocks_free, now.kv_blocks_active, now.kv_blocks_cached),
+                     UsageOf(w.free, w.active, w.cached));
         running.Set(now.running);
         waiting.Set(now.waiting - now.waiting_deferred);
         deferred.Set(now.waiting_deferred);
         queue.Set(now.waiting);
         tokens.Set(static_cast<double>(now.waiting_tokens));
         oldest.Set(now.oldest_waiting_s);
-        free.Set(static_cast<double>(now.kv_blocks_free));
-        active.Set(static_cast<double>(now.kv_blocks_active));
-        cached.Set(static_cast<double>(now.kv_blocks_cached));
+        blocks.Set({.free = now.kv_blocks_free,
+                    .active = now.kv_blocks_active,
+                    .cached = now.kv_blocks_cached,
+                    .evicted = now.kv_evicted_blocks});
+        windows.Set(w);
+        states.Set(now.state_slots);
         usage.Set(used);
         heartbeat.Set(now.heartbeat_age_s);
-        const int64_t more = now.kv_evicted_blocks - told->exchange(now.kv_evicted_blocks);
-        if (more > 0) evicted.Add(static_cast<double>(more));
         if (vllm.has_value()) {
           vllm->Gauges(now, used);
         }

@@ -39,6 +39,13 @@ class ServingMetrics {
     double oldest_waiting_s = 0;
     int64_t kv_blocks_free = 0, kv_blocks_active = 0, kv_blocks_cached = 0;
     int64_t kv_evicted_blocks = 0;  // in all
+    // Memory that a model may have in addition: blocks of layers with a sliding window, and slots
+    // of recurrent states. All 0 where it has none.
+    struct Slots {
+      int64_t free = 0, active = 0, cached = 0;
+      int64_t evicted = 0;  // in all
+    };
+    Slots window_blocks = {}, state_slots = {};
     double heartbeat_age_s = 0;
   };
 

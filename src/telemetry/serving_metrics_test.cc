@@ -73,6 +73,34 @@ TEST(ServingMetrics, EvictedBlocksAreCountedOnceHoweverOftenTheyAreRead) {
   EXPECT_THAT(registry.Expose(), HasSubstr("tutti_kv_evicted_blocks_total{model=\"m\"} 9"));
 }
 
+TEST(ServingMetrics, WindowsAndStatesHaveTheirOwnSeries) {
+  MetricsRegistry registry;
+  ServingMetrics metrics(registry, WithAliases());
+  EXPECT_THAT(registry.Expose(), HasSubstr("tutti_kv_window_blocks{model=\"m\",state=\"free\"} 0"));
+  metrics.SetEngineGauges([] {
+    return ServingMetrics::EngineGauges{
+        .kv_blocks_free = 90,
+        .kv_blocks_active = 10,
+        .window_blocks = {.free = 1, .active = 6, .cached = 5, .evicted = 4},
+        .state_slots = {.free = 3, .active = 2, .cached = 8, .evicted = 9}};
+  });
+  registry.Expose();
+  const std::string text = registry.Expose();
+  for (const char* line : {"tutti_kv_window_blocks{model=\"m\",state=\"free\"} 1",
+                           "tutti_kv_window_blocks{model=\"m\",state=\"active\"} 6",
+                           "tutti_kv_window_blocks{model=\"m\",state=\"cached\"} 5",
+                           "tutti_kv_evicted_window_blocks_total{model=\"m\"} 4",
+                           "tutti_state_slots{model=\"m\",state=\"free\"} 3",
+                           "tutti_state_slots{model=\"m\",state=\"active\"} 2",
+                           "tutti_state_slots{model=\"m\",state=\"cached\"} 8",
+                           "tutti_state_evicted_checkpoints_total{model=\"m\"} 9",
+                           // The kind of blocks that runs short first.
+                           "tutti_kv_usage_ratio{model=\"m\"} 0.5",
+                           "vllm:kv_cache_usage_perc{engine=\"0\",model_name=\"m\"} 0.5"}) {
+    EXPECT_THAT(text, HasSubstr(line));
+  }
+}
+
 TEST(ServingMetrics, ADroppedModelMayBeTheLastThingAScrapeHeld) {
   MetricsRegistry registry;
   auto metrics = std::make_shared<ServingMetrics>(registry, WithAliases());

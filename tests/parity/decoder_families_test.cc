@@ -38,6 +38,8 @@ class Recorder {
     // 16 bits, because the cost of an int8 cache is measured elsewhere.
     if (weights->mode() != WeightMode::kF32) options.kv_dtype = model::KvDtype::k16Bit;
     const model::ModelConfig& config = weights->config();
+    // As served: layers with a window have memory of their own.
+    if (config.window > 0) options.kv_blocks = options.window_blocks = 64;
     options.context = static_cast<int>(tokens) > config.context_length ? config.max_context()
                                                                        : config.context_length;
     options.max_step_tokens = 256;

@@ -230,7 +230,7 @@ class DecoderPlan final : public ModelPlan {
   model::WeightMode mode = model::WeightMode::kInt8;  // of dtype
   model::KvDtype kv_dtype = model::KvDtype::kByWeights;
   model::ModelConfig config;
-  int64_t kv_blocks = 0;
+  SequenceMemorySizes memory;
   engine::EngineOptions engine_options;
   runner::CpuRunnerOptions runner_options;
   std::optional<DraftPlan> draft;
@@ -320,21 +320,20 @@ Status DecoderPlan::ReadModel() {
 Status DecoderPlan::SizeMemory() {
   const Settings& settings = *context.settings;
   kv_dtype = KvDtypeFromSettings(settings);
-  const size_t block_bytes = model::Decoder::KvBlockBytes(config, mode, *table, kv_dtype);
+  const SequenceMemoryNeeds needs = NeedsOf(settings, config, mode, *table);
+  ASSIGN_OR_RETURN(memory, SizeSequenceMemory(settings, needs));
   runner::CpuRunnerOptions& run = runner_options;
-  const size_t state_bytes = model::Decoder::StateBytes(config);
-  ASSIGN_OR_RETURN(run.state_slots, StateSlots(settings, state_bytes, block_bytes));
-  const int64_t kv_bytes =
-      settings.Int("kv-cache-bytes") - run.state_slots * static_cast<int64_t>(state_bytes);
-  kv_blocks = kv_bytes / static_cast<int64_t>(block_bytes);
-  ASSIGN_OR_RETURN(run.context,
-                   ChooseContext(settings, config, kv_blocks * kBlockTokens, block_bytes, notice));
+  ASSIGN_OR_RETURN(run.context, ChooseContext(settings, config, memory, notice));
+  Add(notice, memory.notice);
   RETURN_IF_ERROR(CheckKvFits(settings));
   max_tokens = run.context;
   engine_options = EngineOptionsFrom(settings);
   const engine::SchedulerOptions& scheduler = engine_options.scheduler;
   run.kernels = table;
-  run.kv_bytes = static_cast<size_t>(kv_bytes);
+  run.kv_bytes = static_cast<size_t>(memory.kv_bytes);
+  run.kv_blocks = memory.kv_blocks;
+  run.window_blocks = memory.window_blocks;
+  run.state_slots = memory.state_slots;
   run.kv_dtype = kv_dtype;
   run.max_step_tokens =
       std::max(scheduler.prefill_chunk_alone, scheduler.prefill_chunk) + scheduler.max_num_seqs;
@@ -388,17 +387,19 @@ Status DecoderPlan::Describe(const ModelRef& ref) {
                                            .quantisation = served.info.quantisation,
                                            .digest = served.info.digest,
                                            .block_tokens = kBlockTokens,
-                                           .kv_blocks = kv_blocks});
+                                           .kv_blocks = memory.kv_blocks});
   }
   const int threads = ThreadsFromSettings(*context.settings);
   const int max_num_seqs = engine_options.scheduler.max_num_seqs;
   const std::string as = mode == model::WeightMode::kInt8 ? "" : " as " + dtype;
-  summary =
-      fmt::format("{} {}{} on {}, {} thread{}, {} sequence{}, context {}, {} KV block{} of {}",
-                  config.architecture, served.info.quantisation, as, kernels::IsaName(table->isa),
-                  threads, threads == 1 ? "" : "s", max_num_seqs, max_num_seqs == 1 ? "" : "s",
-                  runner_options.context, kv_blocks, kv_blocks == 1 ? "" : "s",
-                  model::KvFormatName(model::KvFormatOf(kv_dtype, mode, *table)));
+  summary = fmt::format(
+      "{} {}{} on {}, {} thread{}, {} sequence{}, context {}, {} KV block{}{} of {}",
+      config.architecture, served.info.quantisation, as, kernels::IsaName(table->isa), threads,
+      threads == 1 ? "" : "s", max_num_seqs, max_num_seqs == 1 ? "" : "s", runner_options.context,
+      memory.kv_blocks, memory.kv_blocks == 1 ? "" : "s",
+      memory.window_blocks == 0 ? "" : fmt::format(" and {} of windows", memory.window_blocks),
+      model::KvFormatName(model::KvFormatOf(kv_dtype, mode, *table)));
+  if (memory.state_slots > 0) summary += fmt::format(", {} states", memory.state_slots);
   if (!served.info.sampling.empty())
     summary += "; sampling of " + generation.source + ": " + TextOf(served.info.sampling);
   if (draft.has_value()) summary += "; draft " + draft->summary();

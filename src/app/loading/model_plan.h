@@ -59,12 +59,40 @@ Result<std::unique_ptr<ModelPlan>> PlanEncoder(const ModelRef& ref, const LoadCo
 // block of `block_bytes`.
 Result<int> StateSlots(const Settings& settings, size_t state_bytes, size_t block_bytes);
 
+// What the memory of sequences must hold. Bytes are of one block in all its layers, or of one
+// state.
+struct SequenceMemoryNeeds {
+  size_t block_bytes = 0;         // keys and values of a block in all layers
+  size_t window_block_bytes = 0;  // the part of layers with a window
+  int window = 0;                 // of these layers, in tokens
+  size_t state_bytes = 0;         // recurrent state of a sequence; 0: none
+  int step_tokens = 1;            // most tokens of a sequence in one step
+  int context = 1;                // tokens that one sequence may have
+};
+struct SequenceMemorySizes {
+  int64_t kv_blocks = 0;
+  int window_blocks = 0;              // 0: layers with a window share `kv_blocks`
+  int window_sequences = 0;           // long sequences that may run with `window_blocks`
+  int state_slots = 0;                // as StateSlots()
+  int64_t kv_bytes = 0;               // of the blocks of both kinds, without the states
+  int64_t sequence_window_bytes = 0;  // that one sequence holds in windows while it decodes
+  int64_t context_bytes = 0;  // least --kv-cache-bytes for one sequence at the needs' context
+  std::string notice;  // for the operator, if windows have no blocks, or too few for all sequences
+};
+// Divides --kv-cache-bytes among states, blocks of layers with a window, and blocks of the others.
+// Errors: as StateSlots().
+Result<SequenceMemorySizes> SizeSequenceMemory(const Settings& settings,
+                                               const SequenceMemoryNeeds& needs);
+// The needs of a model under the settings. `mode` is that of its weights.
+SequenceMemoryNeeds NeedsOf(const Settings& settings, const model::ModelConfig& config,
+                            model::WeightMode mode, const kernels::KernelTable& kernels);
+
 // Context of a sequence in tokens, and a notice for the operator: the requested context, else the
-// model's default up to kDefaultContextCap. `pool_tokens`: capacity of the cache, in blocks of
-// `block_bytes`. A default that exceeds the cache is lowered with a notice. Errors: invalid_value
+// model's default up to kDefaultContextCap. `memory`: how --kv-cache-bytes is divided for that
+// context. A default that exceeds the cache is lowered with a notice. Errors: invalid_value
 // if the requested context exceeds the model's or the cache.
 Result<int> ChooseContext(const Settings& settings, const model::ModelConfig& config,
-                          int64_t pool_tokens, size_t block_bytes, std::string& notice);
+                          const SequenceMemorySizes& memory, std::string& notice);
 
 // Checks, before the weights are packed, that an explicitly sized cache fits into memory. The
 // default size is not checked, because its pages are allocated on use. Errors: out_of_memory.

@@ -135,7 +135,14 @@ void Rig::Step(const std::vector<StepRows>& rows, int workers, bool share_prefix
                   qkv.get() + row * stride);
     }
   }
-  plan_.Build(shape_, batch, workers, share_prefixes);
+  std::vector<std::vector<int32_t>> tables(plan_of_window_ ? batch.size() : 0);
+  for (size_t i = 0; i < tables.size(); ++i) {
+    tables[i] = sequences_[rows[i].sequence].blocks;
+    const int32_t seen = std::max(0, batch[i].start - window_ + 1) / kBlockTokens;
+    std::fill_n(tables[i].begin(), seen, 1 << 30);  // reading it ends the process
+    batch[i].blocks = tables[i].data();
+  }
+  plan_.Build(shape_, batch, workers, share_prefixes, plan_of_window_ ? window_ : 0);
   AlignedArray<float> partials = MakeAligned<float>(plan_.partial_floats());
   const KvLayerView view = {pool_.get(), block_stride_, layout_.head_bytes};
   const RopeAppendArgs append = {

@@ -78,6 +78,8 @@ class Rig {
   void set_window(int32_t window) { window_ = window; }
   // Sets the sinks of all later steps, [heads], or none (AttentionArgs::sinks).
   void set_sinks(std::vector<float> sinks) { sinks_ = std::move(sinks); }
+  // Whether later steps plan for the window alone, with block tables that have no block behind it.
+  void set_plan_of_window(bool on) { plan_of_window_ = on; }
 
   RigSequence& operator[](size_t i) { return sequences_[i]; }
   const AttentionShape& shape() const { return shape_; }
@@ -98,6 +100,7 @@ class Rig {
   KvLayout layout_;
   int32_t window_ = 0;
   std::vector<float> sinks_;
+  bool plan_of_window_ = false;
   Random random_;
   AlignedArray<std::byte> pool_;
   size_t block_stride_;

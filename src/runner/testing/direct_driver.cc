@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/random.h"
+#include "engine/policy/window.h"
 
 namespace tutti::runner {
 
@@ -16,6 +17,7 @@ api::SamplingParams GreedyParams() {
 
 DirectDriver::DirectDriver(engine::ModelRunner& runner, uint64_t block_seed) : runner_(runner) {
   const int blocks = runner.limits().kv_blocks;
+  CHECK(runner.limits().window_blocks == 0 || runner.limits().window_blocks >= blocks);
   for (int id = blocks - 1; id >= 0; --id) free_.push_back(id);
   if (block_seed == 0) return;
   Random random(block_seed);
@@ -84,6 +86,7 @@ Result<engine::StepResult> DirectDriver::Step(std::span<const Part> parts) {
   plan_.step = ++step_;
   plan_.copies = std::move(copies_);
   copies_.clear();
+  if (runner_.limits().window_blocks > 0) plan_.window_copies = plan_.copies;
   plan_.slices.clear();
   plan_.tokens = 0;
   for (const Part& part : parts) {
@@ -102,6 +105,12 @@ Result<engine::StepResult> DirectDriver::Step(std::span<const Part> parts) {
     slice.tokens = part.tokens;
     slice.start = s.length;
     slice.blocks = s.blocks;
+    if (runner_.limits().window_blocks > 0) {
+      s.windows = s.blocks;
+      const int seen = engine::FirstWindowBlock(s.length, runner_.limits().window);
+      std::fill_n(s.windows.begin(), seen, kv::kNoSlot);
+      slice.window_blocks = s.windows;
+    }
     slice.sample = part.sample;
     slice.state = s.state;
     slice.state_from = std::exchange(s.state_from, kv::kNoSlot);

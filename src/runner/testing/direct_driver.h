@@ -30,7 +30,8 @@ class DirectDriver {
     int drafts = 0;  // the last so many of `tokens` are draft tokens, as in engine::SequenceSlice
   };
 
-  // `block_seed` not 0: hands out KV blocks in a shuffled order instead of ascending.
+  // `block_seed` not 0: hands out KV blocks in a shuffled order instead of ascending. A runner
+  // whose layers with a window have blocks of their own has as many of them.
   explicit DirectDriver(engine::ModelRunner& runner, uint64_t block_seed = 0);
 
   // Returns the sequence's number.
@@ -63,8 +64,9 @@ class DirectDriver {
     sampling::RowState sampler;
     std::vector<TokenId> prompt, output;
     std::vector<kv::BlockId> blocks;
-    std::vector<bool> owned;  // blocks[i] goes back to the pool with this sequence
-    int length = 0;           // tokens in the cache
+    std::vector<bool> owned;          // blocks[i] goes back to the pool with this sequence
+    std::vector<kv::SlotId> windows;  // the same blocks, none behind the window of the next token
+    int length = 0;                   // tokens in the cache
     kv::SlotId state = kv::kNoSlot;
     kv::SlotId state_from = kv::kNoSlot;  // of the sequence it was forked from
   };
