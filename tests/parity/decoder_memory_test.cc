@@ -39,7 +39,7 @@ struct ServedAnswers {
 // Runs `waves` of requests, each when the one before has ended.
 class MemoryServer {
  public:
-  MemoryServer(std::shared_ptr<const model::Weights> weights, bool ample) : ample_(ample) {
+  MemoryServer(std::shared_ptr<const model::Weights> weights, bool ample) {
     runner::CpuRunnerOptions options;
     options.kernels = &kernels::KernelsFor(kernels::DetectIsas().back());
     options.pool = std::make_shared<runner::ComputePool>(runner::ComputePoolOptions{.workers = 2});
@@ -117,7 +117,6 @@ class MemoryServer {
   }
 
  private:
-  const bool ample_;
   const engine::testing::FakeTokenText text_;
   const SteadyClock clock_;
   std::mutex mutex_;  // of what workers record
