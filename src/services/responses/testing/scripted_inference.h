@@ -40,6 +40,25 @@ inline Script EchoScript(const api::GenerateRequest& request) {
   return script;
 }
 
+// A function that a test may replace while other threads call it.
+template <typename Function>
+class Replaceable {
+ public:
+  Replaceable& operator=(Function function) {
+    const std::lock_guard lock(mutex_);
+    function_ = std::move(function);
+    return *this;
+  }
+  Function Get() const {
+    const std::lock_guard lock(mutex_);
+    return function_;
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  Function function_;
+};
+
 class ScriptedInference final : public api::Inference {
  public:
   explicit ScriptedInference(size_t max_num_seqs = 8) : max_num_seqs_(max_num_seqs) {}
@@ -54,9 +73,11 @@ class ScriptedInference final : public api::Inference {
 
   // --- before anything is asked ---
   std::function<Script(const api::GenerateRequest&)> script = EchoScript;
-  std::function<Status(const api::GenerateRequest&)> refuse;  // at once
   std::function<Status(const api::ChatPrompt&)> template_of;  // what it takes; absent: anything
   int max_model_len = 100'000;
+
+  // --- at any time ---
+  Replaceable<std::function<Status(const api::GenerateRequest&)>> refuse;  // at once
   // Steps by itself from now on, as fast as it can while there is work.
   void Run() {
     thread_ = std::thread([this] {
@@ -117,7 +138,7 @@ class ScriptedInference final : public api::Inference {
 
   Result<api::Generation> Generate(api::GenerateRequest request,
                                    std::shared_ptr<Waker> waker) override {
-    if (refuse) RETURN_IF_ERROR(refuse(request));
+    if (const auto refused = refuse.Get()) RETURN_IF_ERROR(refused(request));
     RETURN_IF_ERROR(api::ValidateRequest(request));
     RETURN_IF_ERROR(CheckTemplate(request.prompt));
     auto generation = std::make_shared<Generation>();
