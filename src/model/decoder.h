@@ -229,7 +229,7 @@ class Decoder {
   static const ExpertWeights& ExpertOf(const LayerWeights& layer, int expert);
   kernels::QuantizedRows RowsOfGroup(const ExpertGroup& group, const Projection& consumer,
                                      std::byte* memory, int cols, int most_cols) const;
-  // decoder_recurrent.cc: the layers without attention.
+  // decoder_recurrent.cc: recurrences, instead of attention or with it.
   void RunState(int index, const DecoderBatch& batch, Team& team);
   void AddState(int index, int rows, Team& team);
   void Recur(int index, const DecoderBatch& batch, Team& team);
@@ -238,6 +238,7 @@ class Decoder {
   void UpdateStates(int index, const DecoderBatch& batch, Team& team);
   void FinishRecurrentRow(const RecurrentWeights& layer, float* row, float* out) const;
   // decoder_activations.cc: feed-forwards without a gate, gates of attention.
+  static float Softplus(float x);
   Activations UpAlone(int index, Activations in, Team& team);
   void Activate(int index, float* up) const;
   void GateAttention(int rows, Team& team);
@@ -282,7 +283,7 @@ class Decoder {
   const kernels::RopeTable window_rope_;  // of layers with a window, where they rotate otherwise
   const int qkv_columns_;                 // of qkv_, padding included
   const RecurrentShape recurrent_;
-  const int recurrent_columns_;  // of qkv_ in layers without attention, padding included
+  const int recurrent_columns_;  // of state_rows_, padding included
 
   // Scratch. R = max_rows.
   kernels::AlignedBuffer memory_;

@@ -30,14 +30,11 @@ void ApplyGelu(const kernels::RowKernels& rows, int count, float* up) {
   }
 }
 
-float Softplus(float x) { return x > 20 ? x : std::log1p(std::exp(x)); }
-
-// In place: ap x^2 + beta x above 0, an (exp(min(x, eps)) - 1 - x) + beta x elsewhere, where ap and
-// an are softplus(alpha_positive) and beta + softplus(alpha_negative). Source: Huang 2024,
+// In place: positive x^2 + beta x above 0, negative (exp(min(x, eps)) - 1 - x) + beta x elsewhere,
+// where these are softplus(alpha_positive) and beta + softplus(alpha_negative). Source: Huang 2024,
 // "Deriving Activation Functions Using Integration".
-void ApplyXielu(const kernels::RowKernels& rows, const Xielu& xielu, int count, float* up) {
-  const float positive = Softplus(xielu.alpha_positive);
-  const float negative = xielu.beta + Softplus(xielu.alpha_negative);
+void ApplyXielu(const kernels::RowKernels& rows, const Xielu& xielu, float positive, float negative,
+                int count, float* up) {
   float below[kAtOnce], sigmoid[kAtOnce];
   for (int begin = 0; begin < count; begin += kAtOnce) {
     const int here = std::min(kAtOnce, count - begin);
@@ -88,10 +85,15 @@ void Decoder::Activate(int index, float* up) const {
     case GateKind::kGeluTanh:
       return ApplyGelu(kernels_.rows, count, up);
     case GateKind::kXielu:
-      return ApplyXielu(kernels_.rows, weights_->config().xielu[static_cast<size_t>(index)], count,
-                        up);
+      break;
   }
+  const Xielu& xielu = weights_->config().xielu[static_cast<size_t>(index)];
+  ApplyXielu(kernels_.rows, xielu, Softplus(xielu.alpha_positive),
+             xielu.beta + Softplus(xielu.alpha_negative), count, up);
 }
+
+// log(1 + exp(x)), which is x within the precision of floats above 20.
+float Decoder::Softplus(float x) { return x > 20 ? x : std::log1p(std::exp(x)); }
 
 // Multiplies the outputs of attention by the sigmoid of their gates, which lie behind the values.
 void Decoder::GateAttention(int rows, Team& team) {

@@ -99,7 +99,7 @@ void Decoder::PrepareRow(const RecurrentWeights& layer, float* row) const {
   const auto scale = static_cast<float>(config.state_scales.rate);
   for (int head = 0; head < config.state_heads; ++head) {
     const float step = (delta ? decays : rates)[head] * scale + layer.rate_bias[head];
-    const float positive = step > 20 ? step : std::log1p(std::exp(step));
+    const float positive = Softplus(step);
     decays[head] = std::exp(positive * layer.log_decay[head]);
     rates[head] = delta ? 1 / (1 + std::exp(-rates[head])) : positive;
   }
