@@ -86,8 +86,9 @@ class TenantsTiming(ServerCase):
         self.assertGreater(p, LEAST_P, f"distance {distance}")
 
     def test_a_tenants_own_prompts_do_show(self):
+        # Enough pairs that distributions which overlap by half still count as different: other work on the machine blurs single times.
         fresh, again = [], []
-        for _ in range(20):
+        for _ in range(80):
             prompt = self.prompt()
             took, outcome, _ = self.ask("red", prompt)
             self.assertEqual(outcome, "miss")
@@ -95,8 +96,8 @@ class TenantsTiming(ServerCase):
             took, outcome, _ = self.ask("red", prompt)
             self.assertEqual(outcome, "hit")
             again.append(took)
-        _, p = kolmogorov_smirnov(fresh, again)
-        self.assertLess(p, 1e-6, "the comparison sees what there is")
+        distance, p = kolmogorov_smirnov(fresh, again)
+        self.assertLess(p, 1e-6, f"the comparison sees what there is, with a distance of {distance:.2f}")
 
     def test_the_comparison_counts_as_by_hand(self):
         self.assertAlmostEqual(kolmogorov_smirnov([1, 2, 3, 4], [5, 6, 7, 8])[0], 1.0)
