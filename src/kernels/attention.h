@@ -11,7 +11,8 @@
 // model is loaded (AttentionShapeFault), ids where blocks are allocated.
 //
 // Bits: there is one arithmetic per (table, KvFormat). An output row depends only on its query row,
-// its position and the cached keys and values before it: never on the number of rows in the call,
+// its position and the cached keys and values before it (of a sequence that is seen both ways, of
+// all its keys and values): never on the number of rows in the call,
 // the tiling, the split over workers, the block ids, or the sequences that share its blocks. What
 // makes it so:
 //   - keys are taken in tiles of kBlockTokens aligned to position 0;
@@ -116,6 +117,8 @@ struct AttentionSegment {
   int32_t rows;           // >= 1
   int32_t first_row;      // its first row in q and out
   int32_t group;          // first of kv_heads consecutive groups if its context is split, else -1
+  // > 0: its rows see later keys too; the number of the sequence's keys. 0: causal.
+  int32_t both_ways = 0;
 };
 
 // Work that one worker does alone: some rows of one kv head against chunks [chunk_begin,
@@ -164,8 +167,8 @@ struct AttentionArgs {
   size_t out_stride;  // floats between rows of out
   float* partials;  // AttentionPlan::partial_floats() floats, 64-byte aligned; may be null if that
                     // is 0
-  // > 0: a query at position p sees the keys at p - window + 1 .. p alone. 0: all before it. Layers
-  // of one step may differ.
+  // > 0: a query at position p sees the keys at p - window + 1 .. p alone, both ways also those
+  // before p + window. 0: all before it, both ways all. Layers of one step may differ.
   int32_t window = 0;
   // [heads], or null: a score that takes part in each head's softmax as that of one more key, whose
   // value is zero (gpt-oss). It is not scaled. Finite.

@@ -179,7 +179,8 @@ void AttentionPlan::EmitOwnChunks(size_t index, const AttentionSequence& sequenc
     if (segment < 0) {
       segment = static_cast<int32_t>(segments_.size());
       segments_.push_back({sequence.blocks, sequence.start, sequence.rows, sequence.first_row,
-                           whole ? -1 : GroupOf(index, sequence)});
+                           whole ? -1 : GroupOf(index, sequence),
+                           sequence.both_ways ? sequence.rows : 0});
     }
     for (int32_t chunk = begin; chunk < end; chunk += piece_chunks) {
       const int32_t chunk_end = std::min(chunk + piece_chunks, end);
@@ -200,9 +201,9 @@ void AttentionPlan::EmitTiles(const AttentionSequence& sequence, double limit) {
   for (int32_t row = 0; row < sequence.rows; row += tile) {
     const int32_t rows = std::min(tile, sequence.rows - row);
     const int32_t begin = static_cast<int32_t>(segments_.size());
-    segments_.push_back(
-        {sequence.blocks, sequence.start + row, rows, sequence.first_row + row, -1});
-    const int32_t end_position = sequence.start + row + rows;
+    segments_.push_back({sequence.blocks, sequence.start + row, rows, sequence.first_row + row, -1,
+                         sequence.both_ways ? sequence.rows : 0});
+    const int32_t end_position = sequence.both_ways ? sequence.rows : sequence.start + row + rows;
     const int32_t first_chunk = FirstChunk(sequence.start + row);
     Emit(begin, 1, first_chunk, CeilDiv(end_position, kChunkTokens),
          Cost(rows * heads_per_kv_,
@@ -231,8 +232,10 @@ void AttentionPlan::Build(const AttentionShape& shape, std::span<const Attention
   for (const AttentionSequence& sequence : sequences) {
     CHECK(sequence.rows >= 1 && sequence.start >= 0)
         << sequence.rows << " rows at " << sequence.start;
+    CHECK(!sequence.both_ways || sequence.start == 0) << sequence.start;
     // Causal: a long prompt's rows see half of its own tokens on average.
-    const int32_t blocks = CeilDiv(sequence.start + CeilDiv(sequence.rows, 2), kBlockTokens) + 1 -
+    const int32_t seen = sequence.both_ways ? sequence.rows : CeilDiv(sequence.rows, 2);
+    const int32_t blocks = CeilDiv(sequence.start + seen, kBlockTokens) + 1 -
                            FirstChunk(sequence.start) * kChunkBlocks;
     total += Cost(sequence.rows * heads_per_kv_, blocks) * kv_heads_;
   }

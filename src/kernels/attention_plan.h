@@ -32,6 +32,8 @@ struct AttentionSequence {
   int32_t start;          // tokens already in the cache = position of the first new row
   int32_t rows;           // new rows, >= 1
   int32_t first_row;      // index of the first in the batch's matrices
+  // Its rows see each other both ways; start is 0, and all of the sequence is in the step.
+  bool both_ways = false;
 };
 
 class AttentionPlan {

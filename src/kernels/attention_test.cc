@@ -198,6 +198,41 @@ TEST_P(AttentionTest, AWindowGivesTheSameBitsInEveryStep) {
   }
 }
 
+TEST_P(AttentionTest, RowsThatSeeBothWaysAgreeWithFloat64) {
+  for (const int32_t window : {0, 1, 33, 280}) {
+    for (const int32_t tokens : {1, 33, 300}) {
+      Rig rig(GetParam(), kSmolShape, 30, 14);
+      rig.set_window(window);
+      rig.set_both_ways();
+      const size_t s = rig.AddSequence(tokens);
+      rig.Run(s, tokens, 2);
+      for (int32_t position : {0, 1, 31, 32, 255, 256, 299}) {
+        if (position >= tokens) break;
+        EXPECT_LE(ErrorAt(rig, s, position), 1.5 * Bound(GetParam()))
+            << "window " << window << " position " << position << " of " << tokens;
+      }
+    }
+  }
+}
+
+TEST_P(AttentionTest, RowsThatSeeBothWaysHaveTheSameBitsInAnyBatch) {
+  for (const int32_t window : {0, 40}) {
+    Rig rig(GetParam(), kSmolShape, 200, 15);
+    rig.set_window(window);
+    rig.set_both_ways();
+    std::vector<StepRows> step;
+    std::vector<size_t> alone;
+    for (int32_t tokens : {5, 300, 1, 530}) {
+      step.push_back({rig.AddSequence(tokens), tokens});
+      alone.push_back(rig.AddCopy(step.back().sequence));
+      rig.Run(alone.back(), tokens);
+    }
+    rig.Step(step, 3);
+    for (size_t i = 0; i < step.size(); ++i)
+      EXPECT_EQ(DifferingRows(rig, step[i].sequence, alone[i]), 0) << window << " " << i;
+  }
+}
+
 TEST_P(AttentionTest, ASoftCapBoundsTheScores) {
   for (const float cap : {0.5f, 5.0f, 50.0f}) {
     AttentionShape shape = Shape(4, 2, 32);

@@ -122,7 +122,7 @@ void Rig::Step(const std::vector<StepRows>& rows, int workers, bool share_prefix
   for (const StepRows& r : rows) {
     const RigSequence& sequence = sequences_[r.sequence];
     CHECK_LE(sequence.done + r.rows, sequence.tokens);
-    batch.push_back({sequence.blocks.data(), sequence.done, r.rows, total});
+    batch.push_back({sequence.blocks.data(), sequence.done, r.rows, total, both_ways_});
     total += r.rows;
   }
   AlignedArray<float> qkv = MakeAligned<float>(stride * static_cast<size_t>(total));
@@ -225,18 +225,18 @@ const double* Rig::Rotated(RigSequence& sequence, int32_t position) const {
 
 std::vector<double> Rig::Reference(RigSequence& sequence, int32_t position) const {
   const size_t width = static_cast<size_t>((shape_.heads + 2 * shape_.kv_heads) * shape_.head_dim);
-  const double* rows = Rotated(sequence, position);
-  const size_t count = static_cast<size_t>(position) + 1;
-  const double* query = rows + (count - 1) * width;
+  const int32_t ahead = window_ > 0 ? window_ : sequence.tokens;
+  const int32_t last = both_ways_ ? std::min(position + ahead, sequence.tokens) - 1 : position;
+  const double* rows = Rotated(sequence, last);
+  const size_t count = static_cast<size_t>(last) + 1;
+  const double* query = rows + static_cast<size_t>(position) * width;
   const size_t head_dim = static_cast<size_t>(shape_.head_dim);
   const size_t heads = static_cast<size_t>(shape_.heads);
   const size_t group = heads / static_cast<size_t>(shape_.kv_heads);
   const size_t k_at = heads * head_dim;
   const size_t v_at = k_at + static_cast<size_t>(shape_.kv_heads) * head_dim;
   std::vector<double> out(heads * head_dim);
-  const size_t first = window_ > 0 && count > static_cast<size_t>(window_)
-                           ? count - static_cast<size_t>(window_)
-                           : 0;
+  const auto first = static_cast<size_t>(window_ > 0 ? std::max(position - window_ + 1, 0) : 0);
   const auto cap = static_cast<double>(shape_.softcap);
   std::vector<double> score(count);
   for (size_t h = 0; h < heads; ++h) {

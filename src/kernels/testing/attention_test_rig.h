@@ -81,6 +81,9 @@ class Rig {
   // Whether later steps plan for the window alone, with block tables that have no block behind it.
   void set_plan_of_window(bool on) { plan_of_window_ = on; }
 
+  // All later steps take whole sequences, whose rows see each other both ways.
+  void set_both_ways() { both_ways_ = true; }
+
   RigSequence& operator[](size_t i) { return sequences_[i]; }
   const AttentionShape& shape() const { return shape_; }
   const AttentionPlan& plan() const { return plan_; }
@@ -101,6 +104,7 @@ class Rig {
   int32_t window_ = 0;
   std::vector<float> sinks_;
   bool plan_of_window_ = false;
+  bool both_ways_ = false;
   Random random_;
   AlignedArray<std::byte> pool_;
   size_t block_stride_;
