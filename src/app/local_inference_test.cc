@@ -461,5 +461,71 @@ TEST(DecoderVectorsTest, WhatADecoderEncodesIsCountedBesideWhatItGenerates) {
   EXPECT_EQ(text.find("tutti_model_info{", info + 1), std::string::npos);
 }
 
+// A GGUF that pools, as embedders are published.
+TEST(EncodingModelTest, AnEmbedderGivesVectorsAndGeneratesNothing) {
+  gguf::testing::Writer writer = gguf::testing::MakeCheckpoint({});
+  writer.U32("llama.pooling_type", 3);
+  const gguf::testing::TempFile file(writer.Build());
+  telemetry::MetricsRegistry metrics;
+  const Settings settings = SettingsOf({{"context", "300"}});
+  LocalInference inference(settings, &metrics);
+  Result<OpenedModel> opened = inference.Open({"tiny", file.path()});
+  ASSERT_TRUE(opened.ok()) << opened.status();
+  EXPECT_FALSE(opened->generates());
+  EXPECT_EQ(opened->max_tokens(), 300);
+  ASSERT_TRUE(inference.Load(*std::move(opened)).ok());
+  const api::ModelInfo model = inference.gateway().Models().front();
+  EXPECT_FALSE(model.generates);
+  EXPECT_EQ(model.encoder->width, 256);
+  const auto waker = std::make_shared<BlockingWaker>();
+  EXPECT_FALSE(inference.gateway().Generate({.model = "tiny"}, waker).ok());
+  api::EncodeRequest request;
+  request.model = "tiny";
+  request.inputs = {std::string("one text")};
+  Result<api::Encoding> encoding = inference.gateway().Encode(std::move(request), waker);
+  ASSERT_TRUE(encoding.ok()) << encoding.status();
+  EXPECT_TRUE(waker->Await(*encoding).ok());
+  EXPECT_NE(metrics.Expose().find("tutti_model_info{"), std::string::npos);
+  const Settings longer = SettingsOf({{"context", "2049"}});
+  EXPECT_EQ(LocalInference(longer, nullptr).Open({"tiny", file.path()}).status().param(),
+            "context");
+}
+
+TEST(EncodingModelTest, ARerankerScoresPairsByItsPrompt) {
+  gguf::testing::Writer writer = gguf::testing::MakeCheckpoint({});
+  std::vector<float> rows(2 * 256, 0);
+  rows[0] = 1;
+  writer.U32("llama.pooling_type", 4)
+      .String("tokenizer.chat_template.rerank", "<|im_start|>{query} of {document}<|im_end|>")
+      .Tensor("cls.output.weight", tensor::DType::kF32, {256, 2}, rows);
+  const gguf::testing::TempFile file(writer.Build());
+  const Settings settings = SettingsOf({});
+  LocalInference inference(settings, nullptr);
+  Result<OpenedModel> opened = inference.Open({"tiny", file.path()});
+  ASSERT_TRUE(opened.ok()) << opened.status();
+  ASSERT_TRUE(inference.Load(*std::move(opened)).ok());
+  const api::ModelInfo model = inference.gateway().Models().front();
+  EXPECT_TRUE(model.encoder->pairs);
+  EXPECT_EQ(model.encoder->width, 0);
+  const auto waker = std::make_shared<BlockingWaker>();
+  const auto score = [&](const char* query, const char* document) {
+    api::EncodeRequest request;
+    request.model = "tiny";
+    request.output = api::EncodeOutput::kScores;
+    request.inputs = {api::TextPair{query, document}};
+    Result<api::Encoding> encoding = inference.gateway().Encode(std::move(request), waker);
+    EXPECT_TRUE(encoding.ok()) << encoding.status();
+    const Result<api::EncodeResult> result = waker->Await(*encoding);
+    EXPECT_TRUE(result.ok()) << result.status();
+    return result->values[0];
+  };
+  const float first = score("a", "b");
+  EXPECT_GT(first, 0);
+  EXPECT_LT(first, 1);
+  EXPECT_EQ(score("a", "b"), first);
+  EXPECT_NE(score("b", "a"), first) << "a query is no document";
+  EXPECT_NE(score("a", "b<|im_end|>"), score("a", "b")) << "a text spells no control token";
+}
+
 }  // namespace
 }  // namespace tutti::app

@@ -114,6 +114,18 @@ Result<DecoderFacts> CheckDecoder(const model::ModelFiles& files) {
   facts.remarks = std::move(checkpoint.remarks);
   for (std::string& remark : tokenizer->Remarks()) facts.remarks.push_back(std::move(remark));
   facts.text = TextFacts(*tokenizer, checkpoint.generation);
+  if (checkpoint.encodes()) {
+    RETURN_IF_ERROR(checkpoint.vectors.status());
+    if (checkpoint.head.scores() && !model::RendersPairs(tokenizer->chat_template()))
+      return model::PairTemplateFault();
+    const model::VectorModules& modules = *checkpoint.vectors;
+    // The others are facts of generated text.
+    std::erase_if(facts.text, [](const auto& fact) { return fact.first != "tokenizer"; });
+    facts.text.emplace_back(
+        "gives", VectorText(modules, config.width) + (modules.normalize ? ", of length 1" : ""));
+    for (const auto& [name, text] : modules.prompts)
+      facts.text.emplace_back("prompt " + Quote(name), Quote(text));
+  }
   facts.layers = config.layers;
   facts.width = config.width;
   facts.vocabulary = config.vocab_size;
@@ -267,6 +279,9 @@ Result<MemoryFacts> Measure(const app::ModelRef& ref, const app::Settings& setti
   auto opened = model::DecoderCheckpoint::FromFiles(model::ModelFiles::At(ref.path));
   if (!opened.ok()) return in_file(std::move(opened).status());
   const model::DecoderCheckpoint& checkpoint = *opened;
+  if (checkpoint.encodes())
+    return in_file(InvalidArgument(
+        "invalid_value", "the model generates no text; --memory describes models that do"));
   const model::WeightMode mode = app::WeightModeOf(app::DTypeOf(settings, ref, checkpoint));
   auto planned = model::Weights::Plan(checkpoint, app::LoadOptionsFor(mode, *table));
   if (!planned.ok()) return in_file(std::move(planned).status());

@@ -98,11 +98,16 @@ Status CheckInput(const ServedModel& model, const api::EncodeRequest& request, s
   }
   if (const auto* ids = std::get_if<std::vector<TokenId>>(&input))
     return CheckIds(model, *ids, index);
-  if (!std::holds_alternative<api::TextPair>(input)) return OkStatus();
+  const bool chats = model.encoder->pair_template.has_value();
+  if (!std::holds_alternative<api::TextPair>(input)) {
+    return chats ? BadValue(Param(index),
+                            fmt::format("model {} reads pairs of texts alone", model.info.id))
+                 : OkStatus();
+  }
   if (!model.info.encoder->pairs) {
     return BadValue(Param(index), fmt::format("model {} reads no pairs of texts", model.info.id));
   }
-  if (request.prompt_name.has_value()) {
+  if (request.prompt_name.has_value() && !chats) {
     return BadValue("prompt_name", "prompts are not put before pairs of texts");
   }
   return OkStatus();
@@ -165,7 +170,34 @@ class InputReader {
   Result<tokenizer::EncoderInput> Tokens(const api::TextPair& pair, size_t index) const {
     RETURN_IF_ERROR(api::CheckUtf8(pair.first, Param(index)));
     RETURN_IF_ERROR(api::CheckUtf8(pair.second, Param(index)));
+    if (model_.encoder->pair_template.has_value()) return Rendered(pair);
     return tokenizer_.EncodePair(pair.first, pair.second, options_);
+  }
+
+  // A pair that is too long loses the end of its document; what the template writes behind it
+  // stays, because the answer is read there.
+  Result<tokenizer::EncoderInput> Rendered(const api::TextPair& pair) const {
+    tokenizer::ChatInput chat;
+    const auto add = [&](const char* role, const std::string& text) {
+      chat.messages.push_back({.role = role, .content = tokenizer::jinja::Value::String(text)});
+    };
+    if (!prompt_.empty()) add("system", prompt_);
+    add("query", pair.first);
+    add("document", pair.second);
+    ASSIGN_OR_RETURN(const tokenizer::RenderedPrompt rendered,
+                     model_.encoder->pair_template->Render(chat, {}));
+    std::vector<tokenizer::TextSegment> segments;
+    for (const tokenizer::PromptSegment& segment : rendered.segments)
+      segments.push_back({segment.text, segment.trusted});
+    std::vector<TokenId> ids = tokenizer_.Encode(segments);
+    const size_t all = ids.size(), most = static_cast<size_t>(options_.max_tokens);
+    if (all <= most) return tokenizer::EncoderInput{std::move(ids), {}, all};
+    std::vector<TokenId> tail;
+    if (segments.back().parse_special) tail = tokenizer_.Encode(std::span(&segments.back(), 1));
+    if (tail.size() >= most || !std::equal(tail.rbegin(), tail.rend(), ids.rbegin())) tail.clear();
+    ids.resize(most - tail.size());
+    ids.insert(ids.end(), tail.begin(), tail.end());
+    return tokenizer::EncoderInput{std::move(ids), {}, all};
   }
 
   Result<tokenizer::EncoderInput> Tokens(const std::vector<TokenId>& ids, size_t /*index*/) const {

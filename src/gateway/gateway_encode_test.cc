@@ -132,6 +132,36 @@ TEST_F(EncodeTest, ANamedPromptStandsBeforeTheText) {
   EXPECT_THAT(refused.message(), HasSubstr("it has query"));
 }
 
+// A reranker over a decoder: the chat template writes the text of a pair.
+TEST_F(EncodeTest, APairIsRenderedByItsTemplateAndCutInItsDocument) {
+  const auto of = [](const char* role) {
+    return std::string("messages | selectattr('role', 'eq', '") + role +
+           "') | map(attribute='content') | first";
+  };
+  auto compiled =
+      tokenizer::ChatTemplate::Compile("[CLS]{{ " + of("system") + " | default('a') }} {{ " +
+                                           of("query") + " }} {{ " + of("document") + " }}[SEP]",
+                                       {});
+  ASSERT_TRUE(compiled.ok()) << compiled.status();
+  encoder_->pair_template = *std::move(compiled);
+  Serve();
+  const auto scores = api::EncodeOutput::kScores;
+  api::EncodeRequest request = Request({api::TextPair{"b", "c"}});
+  request.output = scores;
+  request.raw_scores = true;
+  EXPECT_EQ(Run(request)->values, RowOf({kCls, kA, kB, kC, kSep}, {}, scores));
+  request.prompt_name = "query";
+  EXPECT_EQ(Run(request)->values, RowOf({kCls, kC, kB, kC, kSep}, {}, scores));
+  request.prompt_name.reset();
+  request.inputs = {api::TextPair{"b", "c b c b"}};
+  EXPECT_EQ(Run(request).status().reason(), "context_length_exceeded");
+  request.truncation = api::Truncation::kRight;
+  EXPECT_EQ(Run(request)->values, RowOf({kCls, kA, kB, kC, kB, kSep}, {}, scores))
+      << "what the template writes last stays";
+  request.inputs = {std::string("b")};
+  EXPECT_THAT(Run(request).status().message(), HasSubstr("reads pairs of texts alone"));
+}
+
 TEST_F(EncodeTest, TextsThatAreTooLongAreRefusedByNameOrCutAsAsked) {
   Serve();
   const std::string text = "a b c a b";

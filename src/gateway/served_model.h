@@ -35,6 +35,9 @@ struct ServedEncoder {
   bool normalize = false;                      // unless asked otherwise
   bool normalize_tokens = false;               // vectors of tokens
   int max_tokens = 0;                          // of a text, special tokens included
+  // A pair is a chat of the roles "query" and "document", which this renders; a prompt is its
+  // system message. Absent: the tokenizer reads pairs, or there are none.
+  std::optional<tokenizer::ChatTemplate> pair_template;
   ScoreScale scale = ScoreScale::kRaw;
   std::shared_ptr<telemetry::EncoderMetrics> metrics;  // may be null
 };

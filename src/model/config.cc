@@ -285,8 +285,12 @@ Status RefuseUnsupported(const Family& family, const HyperParameters& metadata) 
       return RefuseParameter("{} is {}: mixture of experts is not supported in {}",
                              metadata.Spelled(key), count, family.architecture);
   }
-  ASSIGN_OR_RETURN(const bool causal, metadata.BoolOr("attention.causal", true));
-  if (!causal) return RefuseParameter("attention that is not causal is not supported");
+  const bool both_ways = Understands(family, "attention.causal");
+  ASSIGN_OR_RETURN(const bool causal, metadata.BoolOr("attention.causal", !both_ways));
+  if (causal == both_ways) {
+    return RefuseParameter("attention that is {}causal is not supported in {}",
+                           causal ? "" : "not ", family.architecture);
+  }
   ASSIGN_OR_RETURN(const bool bias, metadata.BoolOr("mlp_bias", false));
   if (bias && !Understands(family, "mlp_bias"))
     return RefuseParameter("mlp_bias is true, which is not supported (false is)");

@@ -150,6 +150,9 @@ struct ModelConfig {
   int window = 0;                      // 0: no layer has one
   std::vector<bool> windowed;          // [layers] which have it; empty: all
   double rope_window_freq_base = 0.0;  // of those layers, which are not scaled; 0: as the others
+  // Rows see later ones too, in a window those less than `window` ahead. Such a model gives vectors
+  // and generates nothing.
+  bool both_ways = false;
   // Mixture of experts, each a feed-forward network.
   int experts = 0;                      // 0: one network for all
   int experts_used = 0;                 // of a row

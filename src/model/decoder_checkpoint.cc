@@ -42,11 +42,27 @@ void RemarkConfig(const ModelConfig& config, std::vector<std::string>& remarks) 
                         config.context_length, config.long_context));
 }
 
+// Rows that see each other both ways have no last one that knows the most: they are averaged where
+// the files do not say what becomes of them, as sentence-transformers does.
+void PoolBothWays(DecoderCheckpoint& checkpoint) {
+  if (!checkpoint.config.both_ways || !checkpoint.vectors.ok()) return;
+  VectorModules& modules = *checkpoint.vectors;
+  if (modules.stated || modules.scores) return;
+  modules.stated = modules.normalize = true;
+  modules.pooling = Pooling::kMean;
+}
+
 Result<DecoderCheckpoint> OverGguf(const gguf::File& file, std::unique_ptr<TensorStore> store) {
   DecoderCheckpoint checkpoint;
   ASSIGN_OR_RETURN(checkpoint.config, ReadModelConfig(file));
   const Family* family = FamilyOfArchitecture(checkpoint.config.architecture);
+  ASSIGN_OR_RETURN(GgufVectors vectors, ReadGgufVectors(file.header(), checkpoint.config, *store));
+  checkpoint.vectors = std::move(vectors.modules);
+  checkpoint.head = std::move(vectors.head);
+  PoolBothWays(checkpoint);
+  if (checkpoint.encodes()) checkpoint.config.tied_head = true;  // no logits are computed
   auto tensors = std::make_shared<DecoderTensors>(std::move(store), *family, Form::kGguf);
+  tensors->Hide(vectors.tensors);
   RemarkConfig(checkpoint.config, checkpoint.remarks);
   tensors->DropUnneeded(checkpoint.config, checkpoint.remarks);
   RETURN_IF_ERROR(tensors->Split(checkpoint.config));
@@ -109,11 +125,23 @@ Status FitTokens(DecoderCheckpoint& checkpoint) {
   return OkStatus();
 }
 
+// The chat template of a reranker's GGUF: its text with placeholders, or the file's own template if
+// that writes the same text, because it may take an instruction too.
+Status UsePairTemplate(const gguf::Header& header, DecoderCheckpoint& checkpoint) {
+  std::string& chat_template = checkpoint.tokenizer.chat_template;
+  ASSIGN_OR_RETURN(const std::string_view rerank,
+                   gguf::GetString(header, "tokenizer.chat_template.rerank"));
+  if (RerankTextOf(chat_template) == rerank) return OkStatus();
+  ASSIGN_OR_RETURN(chat_template, PairTemplateOf(rerank));
+  return OkStatus();
+}
+
 }  // namespace
 
 Result<DecoderCheckpoint> DecoderCheckpoint::FromGguf(std::shared_ptr<const gguf::File> file) {
   ASSIGN_OR_RETURN(DecoderCheckpoint checkpoint, OverGguf(*file, MakeTensorStore(file)));
   ASSIGN_OR_RETURN(checkpoint.tokenizer, ReadTokenizerSpec(file->header()));
+  if (checkpoint.head.scores()) RETURN_IF_ERROR(UsePairTemplate(file->header(), checkpoint));
   RETURN_IF_ERROR(FitTokens(checkpoint));
   ASSIGN_OR_RETURN(checkpoint.digest, file->HeaderDigest());
   return checkpoint;
@@ -166,13 +194,33 @@ Result<DecoderCheckpoint> DecoderCheckpoint::Open(const std::string& path,
   ASSIGN_OR_RETURN(checkpoint.tokenizer, ReadFolderTokenizer(folder));
   AddEnds(checkpoint.generation.ends, checkpoint.tokenizer);
   RETURN_IF_ERROR(FitTokens(checkpoint));
-  const Result<EncoderFiles> vectors = ReadEncoderFiles(folder);
-  checkpoint.vectors = vectors.ok() ? ReadVectorModules(*vectors, checkpoint.config.width)
-                                    : Result<VectorModules>(vectors.status());
-  if (checkpoint.vectors.ok() &&
-      (checkpoint.vectors->lexical || !checkpoint.vectors->dense.empty()))
-    checkpoint.vectors = RefuseParameter("modules.json: Dense is supported for encoders only");
+  Result<EncoderFiles> vectors = ReadEncoderFiles(folder);
+  if (!vectors.ok()) {
+    checkpoint.vectors = Result<VectorModules>(vectors.status());
+    return checkpoint;
+  }
+  ASSIGN_OR_RETURN(vectors->tokenizer, ReadOrEmpty(folder, "tokenizer_config.json"));
+  RETURN_IF_ERROR(checkpoint.UseModules(
+      *vectors, [&](const std::string& name) -> Result<std::unique_ptr<TensorStore>> {
+        ASSIGN_OR_RETURN(const files::Folder module, files::Folder::Open(path + "/" + name, root));
+        auto weights = safetensors::Checkpoint::Open(module);
+        if (!weights.ok()) return std::move(weights).status().WithContext(name);
+        return MakeTensorStore(*std::move(weights));
+      }));
   return checkpoint;
+}
+
+Status DecoderCheckpoint::UseModules(const EncoderFiles& files, const OpenModule& open) {
+  vectors = ReadVectorModules(files, config.width);
+  if (vectors.ok() && (vectors->lexical || vectors->per_token))
+    vectors = RefuseParameter(
+        "modules.json: Dense without Pooling, and SpladePooling, are supported for encoders only");
+  if (!vectors.ok()) return OkStatus();
+  ASSIGN_OR_RETURN(head, ReadVectorHead(*vectors, config, *tensors, open));
+  PoolBothWays(*this);
+  // No logits are computed. Embedders are published without the matrix for them.
+  if (encodes()) config.tied_head = true;
+  return OkStatus();
 }
 
 Result<std::string> DecoderCheckpoint::ContentDigest() const {
@@ -187,6 +235,13 @@ Result<std::string> DecoderCheckpoint::ContentDigest() const {
       RETURN_IF_ERROR(tensors->Read(tensor, at, piece));
       hash.Update(piece);
     }
+  }
+  const auto add = [&](const std::vector<float>& values) {
+    hash.Update(std::as_bytes(std::span(values)));
+  };
+  for (const VectorHead::Dense& layer : head.dense) {
+    add(layer.weight);
+    add(layer.bias);
   }
   return hash.FinishHex();
 }

@@ -7,7 +7,6 @@
 // lead out of the folder; symbolic links in the folder are followed.
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -19,6 +18,7 @@
 #include "model/generation_defaults.h"
 #include "model/model_files.h"
 #include "model/tensor_store.h"
+#include "model/vector_head.h"
 #include "packed/file.h"
 #include "tokenizer/tokenizer_spec.h"
 
@@ -40,6 +40,13 @@ struct DecoderCheckpoint {
   // (model_hparam); `stated` is false where the files have no such setting. Used for embeddings
   // only.
   Result<VectorModules> vectors = VectorModules();
+  VectorHead head;  // what they make of the rows, where `vectors` has no error
+  // The model gives vectors or scores alone: a module pools or scores, or its rows see later ones.
+  bool encodes() const {
+    return config.both_ways || (vectors.ok() && (vectors->stated || vectors->scores));
+  }
+  // Sets `vectors` and `head` by a folder's files. Errors: of ReadVectorHead().
+  Status UseModules(const EncoderFiles& files, const OpenModule& open);
   // Oddities of the files that change no answer, each a sentence without a full stop.
   std::vector<std::string> remarks;
   // Has at least as many tokens as the embedding has rows; more where added tokens have no row.

@@ -409,6 +409,112 @@ TEST(DecoderCheckpointTest, ModulesThatAreNotFollowedStopVectorsAlone) {
   EXPECT_THAT(checkpoint->vectors.status().message(), HasSubstr("Dense"));
 }
 
+TEST(DecoderCheckpointTest, AnEmbedderNeedsNoHeadAndMayHaveDenseModules) {
+  DecoderFolder folder("embedder");
+  folder.config["tie_word_embeddings"] = false;
+  ASSERT_TRUE(folder.Open().ok());
+  std::filesystem::create_directories(folder.path() + "/1_Pooling");
+  folder.Put("1_Pooling/config.json", R"({"pooling_mode":"lasttoken","embedding_dimension":64})");
+  std::filesystem::create_directories(folder.path() + "/2_Dense");
+  folder.Put("2_Dense/config.json", R"({"in_features":64,"out_features":8,
+      "activation_function":"torch.nn.modules.linear.Identity"})");
+  folder.Put("modules.json", R"([{"type":"a.Transformer"},{"type":"a.Pooling","path":"1_Pooling"},
+      {"type":"a.Dense","path":"2_Dense"}])");
+  const auto put = [&](uint64_t columns, bool biased, float value) {
+    safetensors::testing::Writer writer;
+    writer.Floats("linear.weight", {8, columns}, std::vector<float>(8 * columns, value));
+    if (biased) writer.Floats("linear.bias", {8}, std::vector<float>(8, 3));
+    const auto bytes = writer.Build();
+    folder.Put("2_Dense/model.safetensors",
+               {reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+  };
+  EXPECT_THAT(folder.Open().status().message(), HasSubstr("2_Dense")) << "without its weights";
+  put(64, true, 0.5F);
+  const auto checkpoint = folder.Open();
+  ASSERT_TRUE(checkpoint.ok()) << checkpoint.status();
+  EXPECT_TRUE(checkpoint->encodes());
+  EXPECT_TRUE(checkpoint->config.tied_head) << "nothing reads a head";
+  EXPECT_TRUE(Weights::Check(*checkpoint).ok());
+  ASSERT_EQ(checkpoint->head.dense.size(), 1u);
+  EXPECT_EQ(checkpoint->head.dense[0].columns, 8u);
+  EXPECT_EQ(checkpoint->head.dense[0].weight.size(), 512u);
+  EXPECT_EQ(checkpoint->head.dense[0].bias, std::vector<float>(8, 3));
+  const auto refused = [&] { return folder.Open().status(); };
+  put(32, true, 0.5F);
+  EXPECT_EQ(refused().reason(), "st_shape");
+  put(64, false, 0.5F);
+  EXPECT_EQ(refused().reason(), "model_tensor_missing");
+  put(64, true, std::numeric_limits<float>::quiet_NaN());
+  EXPECT_EQ(refused().reason(), "model_nonfinite");
+}
+
+TEST(DecoderCheckpointTest, AScoreNeedsItsTokensInTheVocabulary) {
+  DecoderFolder folder("score");
+  ASSERT_TRUE(folder.Open().ok());
+  std::filesystem::create_directories(folder.path() + "/1_LogitScore");
+  folder.Put("modules.json", R"([{"type":"a.LogitScore","path":"1_LogitScore"}])");
+  folder.Put("1_LogitScore/config.json", R"({"true_token_id":9,"false_token_id":17})");
+  const auto checkpoint = folder.Open();
+  ASSERT_TRUE(checkpoint.ok()) << checkpoint.status();
+  EXPECT_TRUE(checkpoint->encodes());
+  EXPECT_EQ(checkpoint->head.yes, std::vector<float>(64, 0.5F));
+  EXPECT_TRUE(checkpoint->config.tied_head) << "nothing reads the other rows";
+  folder.Put("1_LogitScore/config.json", R"({"true_token_id":320})");
+  EXPECT_THAT(folder.Open().status().message(), HasSubstr("token 320"));
+}
+
+// What a folder says of vectors is in its GGUF too, or the conversion is refused.
+TEST(FolderGgufTest, CarriesPoolingDenseModulesAndScores) {
+  DecoderFolder folder("vectors");
+  ASSERT_TRUE(folder.Open().ok());
+  for (const char* name : {"/1_Pooling", "/2_Dense", "/1_LogitScore"})
+    std::filesystem::create_directories(folder.path() + name);
+  const std::string pooled =
+      R"([{"type":"a.Transformer"},{"type":"a.Pooling","path":"1_Pooling"},
+          {"type":"a.Dense","path":"2_Dense"},{"type":"a.Normalize","path":"3_Normalize"}])";
+  const auto put_dense = [&](const char* config) {
+    folder.Put("1_Pooling/config.json", R"({"pooling_mode":"cls","embedding_dimension":64})");
+    folder.Put("2_Dense/config.json", config);
+    folder.Put("modules.json", pooled);
+    safetensors::testing::Writer writer;
+    std::vector<float> rows(8 * 64, 0);
+    rows[64 + 2] = 0.75F;
+    writer.Floats("linear.weight", {8, 64}, rows);
+    safetensors::testing::WriteFile(folder.path() + "/2_Dense/model.safetensors", writer.Build());
+  };
+  put_dense(R"({"in_features":64,"out_features":8,"bias":false,
+                "activation_function":"torch.nn.modules.linear.Identity"})");
+  const auto file = OpenFolderAsGguf(folder.path());
+  ASSERT_TRUE(file.ok()) << file.status();
+  const auto made = DecoderCheckpoint::FromGguf(*file);
+  ASSERT_TRUE(made.ok()) << made.status();
+  EXPECT_EQ(made->vectors->pooling, Pooling::kCls);
+  EXPECT_TRUE(made->vectors->normalize);
+  ASSERT_EQ(made->head.dense.size(), 1u);
+  EXPECT_EQ(made->head.dense[0].weight[2 * 8 + 1], 0.75F);
+  EXPECT_TRUE(Weights::Check(*made).ok());
+
+  put_dense(R"({"in_features":64,"out_features":8,"bias":false})");
+  EXPECT_THAT(OpenFolderAsGguf(folder.path()).status().message(), HasSubstr("activation"));
+  folder.Put("modules.json", R"([{"type":"a.Pooling","path":"1_Pooling"}])");
+  EXPECT_THAT(OpenFolderAsGguf(folder.path()).status().message(), HasSubstr("not normalised"));
+  folder.Put("modules.json", R"([{"type":"a.LogitScore","path":"1_LogitScore"}])");
+  folder.Put("1_LogitScore/config.json", R"({"true_token_id":9,"false_token_id":17})");
+  EXPECT_THAT(OpenFolderAsGguf(folder.path()).status().message(), HasSubstr("\"document\""));
+  folder.Put("chat_template.jinja",
+             "{% for m in messages %}{{ m['role'] }} {{ m['content'] }} {% endfor %}\n");
+  const auto scores = OpenFolderAsGguf(folder.path());
+  ASSERT_TRUE(scores.ok()) << scores.status();
+  EXPECT_EQ(*gguf::GetString((*scores)->header(), "tokenizer.chat_template.rerank"),
+            "query {query} document {document} ");
+  const auto scored = DecoderCheckpoint::FromGguf(*scores);
+  ASSERT_TRUE(scored.ok()) << scored.status();
+  EXPECT_EQ(scored->head.no, std::vector<float>(64, 0.5F));
+  EXPECT_THAT(scored->tokenizer.chat_template, HasSubstr("m['role']")) << "it takes instructions";
+  folder.Put("1_LogitScore/config.json", R"({"true_token_id":9})");
+  EXPECT_THAT(OpenFolderAsGguf(folder.path()).status().message(), HasSubstr("one token"));
+}
+
 TEST(DecoderCheckpointTest, UnreadTokenizerFormatIsRefusedWithHowToConvertIt) {
   DecoderFolder folder("sentencepiece");
   ASSERT_TRUE(folder.Open().ok());

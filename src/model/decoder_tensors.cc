@@ -214,6 +214,18 @@ void DecoderTensors::DropUnneeded(const ModelConfig& config, std::vector<std::st
   RemarkUnneeded(std::move(dropped), remarks);
 }
 
+void DecoderTensors::Hide(std::span<const std::string> names) {
+  for (const std::string& name : names) {
+    const auto found = by_name_.find(name);
+    if (found == by_name_.end()) continue;
+    const auto index = static_cast<std::ptrdiff_t>(found->second);
+    by_name_.clear();  // its names are about to move
+    tensors_.erase(tensors_.begin() + index);
+    places_.erase(places_.begin() + index);
+    Index();
+  }
+}
+
 DecoderTensors::DecoderTensors(std::unique_ptr<TensorStore> files, const Family& family, Form form)
     : files_(std::move(files)), family_(family), form_(form) {
   if (form == Form::kTransformers) prefix_ = TextPrefix(*files_);

@@ -9,6 +9,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -29,6 +30,9 @@ class DecoderTensors final : public TensorStore {
   // training, parts for pictures, tables that are computed here. What is left and not known is
   // refused by the loader. Before Split.
   void DropUnneeded(const ModelConfig& config, std::vector<std::string>& remarks);
+
+  // Leaves out tensors that are read elsewhere. Before Split.
+  void Hide(std::span<const std::string> names);
 
   // Splits joined tensors by the model's shape. Called once, before the first read of a tensor.
   // Errors: the store's shape code.

@@ -18,20 +18,6 @@ constexpr int kRowGranule = 4;
 // Rows of a text that a worker takes through the dense modules or the lexical head at a time.
 constexpr int kOutputRows = 8;
 
-float Activate(Activation activation, float x) {
-  switch (activation) {
-    case Activation::kGelu:
-      return 0.5f * x * (1.0f + std::erf(x * 0.70710678f));
-    case Activation::kSilu:
-      return x / (1.0f + std::exp(-x));
-    case Activation::kRelu:
-      return x < 0 ? 0 : x;
-    case Activation::kTanh:
-      return std::tanh(x);
-  }
-  return x;
-}
-
 }  // namespace
 
 Encoder::Encoder(std::shared_ptr<const EncoderWeights> weights, const kernels::KernelTable& kernels,
@@ -423,6 +409,20 @@ const float* Encoder::scores(int index) const {
 float PoolMax(float a, float b) {
   if (!std::isfinite(a)) return a;
   return std::isfinite(b) ? std::max(a, b) : b;
+}
+
+float Activate(Activation activation, float x) {
+  switch (activation) {
+    case Activation::kGelu:
+      return 0.5f * x * (1.0f + std::erf(x * 0.70710678f));
+    case Activation::kSilu:
+      return x / (1.0f + std::exp(-x));
+    case Activation::kRelu:
+      return x < 0 ? 0 : x;
+    case Activation::kTanh:
+      return std::tanh(x);
+  }
+  return x;
 }
 
 void PoolRows(const float* rows, int count, int width, Pooling pooling, float* out) {

@@ -117,6 +117,7 @@ class Encoder {
   std::vector<std::byte*> gemm_scratch_, attention_scratch_;  // of each worker
 };
 
+float Activate(Activation activation, float x);
 // The vector of one text from its rows [rows][width], rows >= 1. Sums in float64, rows ascending.
 void PoolRows(const float* rows, int count, int width, Pooling pooling, float* out);
 // The greater one; of a value that is not finite and one that is, the former, so that it shows in

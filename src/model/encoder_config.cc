@@ -238,6 +238,29 @@ Result<LexicalPooling> ReadLexical(const EncoderFiles& files, const std::string&
   return lexical;
 }
 
+// Scores are sentence-transformers' default for one label: through a sigmoid.
+Result<LogitScore> ReadLogitScore(const EncoderFiles& files, const std::string& folder) {
+  const auto found = files.modules_by_folder.find(folder);
+  const std::string name = folder + "/config.json";
+  if (found == files.modules_by_folder.end() || found->second.empty())
+    return InvalidArgument("model_hparam", "the module has no " + name);
+  ASSIGN_OR_RETURN(const JsonFile file, JsonFile::Parse(found->second, name));
+  LogitScore scores;
+  ASSIGN_OR_RETURN(scores.yes, file.Int("true_token_id", 0, kMaxVocabulary - 1));
+  if (file.Has("false_token_id")) {
+    ASSIGN_OR_RETURN(scores.no, file.Int("false_token_id", 0, kMaxVocabulary - 1));
+  }
+  ASSIGN_OR_RETURN(const std::string input, file.StringOr("module_input_name", "causal_logits"));
+  if (input != "causal_logits")
+    return file.Refuse("module_input_name", "{} is not supported (causal_logits)", Quote(input));
+  ASSIGN_OR_RETURN(const JsonFile config, JsonFile::Parse(files.config, "config.json"));
+  EncoderConfig one_label;
+  one_label.labels = {""};
+  RETURN_IF_ERROR(ReadActivation(config, files.sentence_transformers, one_label));
+  scores.activation = one_label.activation;
+  return scores;
+}
+
 // Modules after the transformer, in the order in which they run: one that pools, then Dense, then
 // Normalize. Without one that pools, Dense applies to each token.
 Status ReadModules(const EncoderFiles& files, int width, VectorModules& modules) {
@@ -248,17 +271,23 @@ Status ReadModules(const EncoderFiles& files, int width, VectorModules& modules)
   }
   for (const json::value& item : file.items()) {
     const std::string_view kind = item.is_object() ? KindOf(item.get_object()) : std::string_view();
-    const bool pools = kind == "Pooling" || kind == "SpladePooling";
-    if (pools && (modules.stated || modules.lexical || !modules.dense.empty() || modules.normalize))
+    const bool pools = kind == "Pooling" || kind == "SpladePooling" || kind == "LogitScore";
+    if (pools && (modules.stated || modules.lexical || modules.scores || !modules.dense.empty() ||
+                  modules.normalize))
       return file.Refuse("type", "{} must come first, and once, after the transformer",
                          Quote(kind));
-    if (kind == "Normalize") {
+    if (modules.scores) {
+      return file.Refuse("type", "{} after LogitScore is not supported", Quote(kind));
+    } else if (kind == "Normalize") {
       modules.normalize = true;
     } else if (kind == "Pooling") {
       modules.stated = true;
     } else if (kind == "SpladePooling") {
       ASSIGN_OR_RETURN(const std::string folder, FolderOf(file, item.get_object()));
       ASSIGN_OR_RETURN(modules.lexical, ReadLexical(files, folder));
+    } else if (kind == "LogitScore") {
+      ASSIGN_OR_RETURN(const std::string folder, FolderOf(file, item.get_object()));
+      ASSIGN_OR_RETURN(modules.scores, ReadLogitScore(files, folder));
     } else if (kind == "Dense") {
       if (modules.lexical || modules.normalize)
         return file.Refuse("type", "Dense after SpladePooling or Normalize is not supported");
@@ -405,10 +434,17 @@ Result<std::vector<std::string>> OtherModuleFolders(const std::string& modules) 
   for (const json::value& item : file.items()) {
     if (!item.is_object() || folders.size() == kMaxModules) continue;
     const std::string_view kind = KindOf(item.get_object());
-    if (kind != "Dense" && kind != "SpladePooling") continue;
+    if (kind != "Dense" && kind != "SpladePooling" && kind != "LogitScore") continue;
     ASSIGN_OR_RETURN(folders.emplace_back(), FolderOf(file, item.get_object()));
   }
   return folders;
+}
+
+std::string VectorText(const VectorModules& modules, int width) {
+  if (modules.scores) return "a score of pairs";
+  return fmt::format("{} floats by {} pooling",
+                     modules.dense.empty() ? width : modules.dense.back().out,
+                     PoolingName(modules.stated ? modules.pooling : Pooling::kLast));
 }
 
 Result<VectorModules> ReadVectorModules(const EncoderFiles& files, int width) {
@@ -416,6 +452,14 @@ Result<VectorModules> ReadVectorModules(const EncoderFiles& files, int width) {
   RETURN_IF_ERROR(ReadModules(files, width, modules));
   ASSIGN_OR_RETURN(modules.pooling, ReadPooling(files.pooling, width));
   RETURN_IF_ERROR(ReadPrompts(files.sentence_transformers, modules));
+  ASSIGN_OR_RETURN(const std::optional<int> length, TokenizerLength(files.tokenizer));
+  modules.max_tokens = length.value_or(0);
+  if (files.sentence_bert.empty()) return modules;
+  ASSIGN_OR_RETURN(const JsonFile file,
+                   JsonFile::Parse(files.sentence_bert, "sentence_bert_config.json"));
+  if (file.Has("max_seq_length")) {
+    ASSIGN_OR_RETURN(modules.max_tokens, file.Int("max_seq_length", 3, kMaxContext));
+  }
   return modules;
 }
 
@@ -428,6 +472,8 @@ Result<EncoderConfig> ReadEncoderConfig(const EncoderFiles& files) {
   RETURN_IF_ERROR(ReadActivation(file, files.sentence_transformers, config));
   RETURN_IF_ERROR(ReadLength(files, config));
   ASSIGN_OR_RETURN(VectorModules modules, ReadVectorModules(files, config.width));
+  if (modules.scores)
+    return RefuseParameter("modules.json: LogitScore is supported for decoders only");
   if (!files.pooling.empty()) config.pooling = modules.pooling;
   config.normalize = modules.normalize;
   if (config.labels.empty()) {

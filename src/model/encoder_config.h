@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "base/types.h"
 
 namespace tutti::model {
 
@@ -67,6 +68,14 @@ struct DenseModule {
 struct LexicalPooling {
   bool sum = false;        // else the greatest
   bool log_twice = false;  // log(1 + log(1 + x))
+};
+
+// The score of a pair by a decoder: the logit of a token behind the text, less that of another
+// token if there is one. Source: the module LogitScore of sentence-transformers.
+struct LogitScore {
+  TokenId yes = 0;
+  std::optional<TokenId> no;
+  ScoreActivation activation = ScoreActivation::kSigmoid;
 };
 
 inline constexpr size_t kMaxLabels = 4096;
@@ -165,10 +174,14 @@ struct VectorModules {
   std::optional<LexicalPooling> lexical;
   std::vector<DenseModule> dense;
   bool per_token = false;
+  std::optional<LogitScore> scores;  // instead of vectors
   bool normalize = false;
+  int max_tokens = 0;  // of a text; 0: not stated
   std::map<std::string, std::string> prompts;
   std::optional<std::string> default_prompt;
 };
+// "1024 floats by last pooling", "a score of pairs": for people.
+std::string VectorText(const VectorModules& modules, int width);
 // Reads all of `files` but `config`. `width`: of the model's rows. Errors: model_hparam, also for
 // an unsupported module.
 Result<VectorModules> ReadVectorModules(const EncoderFiles& files, int width);
@@ -177,7 +190,7 @@ Result<VectorModules> ReadVectorModules(const EncoderFiles& files, int width);
 // ("1_Pooling"), or nothing if `modules` names none. Never leaves the checkpoint's folder. Errors:
 // model_hparam.
 Result<std::optional<std::string>> PoolingFolder(const std::string& modules);
-// The same of the modules Dense and SpladePooling, in their order.
+// The same of the modules Dense, SpladePooling and LogitScore, in their order.
 Result<std::vector<std::string>> OtherModuleFolders(const std::string& modules);
 
 // model_hparam where the kernels cannot run a model of this width, feed_forward and heads.

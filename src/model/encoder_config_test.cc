@@ -407,6 +407,33 @@ TEST(EncoderConfig, SpladePoolingGivesAValueForEachWord) {
   EXPECT_EQ(config->vector_width(), 100);
 }
 
+TEST(EncoderConfig, LogitScoreNamesTokensAndIsForDecoders) {
+  EncoderFiles files =
+      WithModules({{"LogitScore", R"({"true_token_id":9,"false_token_id":null})"}});
+  const auto modules = ReadVectorModules(files, 64);
+  ASSERT_TRUE(modules.ok()) << modules.status();
+  ASSERT_TRUE(modules->scores.has_value());
+  EXPECT_EQ(modules->scores->yes, 9);
+  EXPECT_FALSE(modules->scores->no.has_value());
+  EXPECT_EQ(modules->scores->activation, ScoreActivation::kSigmoid);
+  EXPECT_THAT(ReadEncoderConfig(files).status().message(), HasSubstr("LogitScore"));
+  files.sentence_transformers = R"({"activation_fn":"torch.nn.modules.linear.Identity"})";
+  EXPECT_EQ(ReadVectorModules(files, 64)->scores->activation, ScoreActivation::kNone);
+  const std::pair<EncoderFiles, const char*> cases[] = {
+      {WithModules({{"LogitScore", "{}"}}), "true_token_id"},
+      {WithModules({{"LogitScore", ""}}), "1/config.json"},
+      {WithModules({{"LogitScore", R"({"true_token_id":-1})"}}), "true_token_id"},
+      {WithModules({{"LogitScore", R"({"true_token_id":1,"false_token_id":"no"})"}}),
+       "false_token_id"},
+      {WithModules({{"LogitScore", R"({"true_token_id":1,"module_input_name":"x"})"}}),
+       "module_input_name"},
+      {WithModules({{"LogitScore", R"({"true_token_id":1})"}, {"Normalize", ""}}), "Normalize"},
+      {WithModules({{"Pooling", kPooling}, {"LogitScore", R"({"true_token_id":1})"}}),
+       "LogitScore"}};
+  for (const auto& [odd, named] : cases)
+    EXPECT_THAT(ReadVectorModules(odd, 64).status().message(), HasSubstr(named));
+}
+
 TEST(EncoderConfig, ModulesThatCannotRunAreRefusedByName) {
   const std::pair<std::string, std::string> pooling{"Pooling", kPooling}, dense{"Dense", kDense},
       splade{"SpladePooling", "{}"}, normalize{"Normalize", ""};

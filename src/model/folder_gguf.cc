@@ -124,6 +124,55 @@ std::pair<std::string, int> WholeOf(const Family& family, const ModelConfig& con
   return {name, 0};
 }
 
+// "dense_2" for the first module behind the pooling, which is the second of all.
+std::string DenseNameOf(size_t index) { return fmt::format("dense_{}", index + 2); }
+
+// What a GGUF cannot say of vectors and scores.
+Status CheckVectors(const DecoderCheckpoint& checkpoint) {
+  const auto refuse = [](std::string_view what) {
+    return RefuseParameter("a GGUF cannot hold {}; serve the folder", what);
+  };
+  RETURN_IF_ERROR(checkpoint.vectors.status());
+  const VectorModules& modules = *checkpoint.vectors;
+  if (modules.scores) {
+    if (!modules.scores->no) return refuse("a score of one token");
+    if (modules.scores->activation != ScoreActivation::kSigmoid)
+      return refuse("a score without a sigmoid");
+    return RendersPairs(checkpoint.tokenizer.chat_template) ? OkStatus() : PairTemplateFault();
+  }
+  if (modules.pooling == Pooling::kMax) return refuse("the pooling max");
+  if (!modules.normalize) return refuse("vectors that are not normalised");
+  if (checkpoint.head.dense.size() > 2) return refuse("more than two Dense modules");
+  for (const VectorHead::Dense& layer : checkpoint.head.dense) {
+    if (layer.activation || !layer.bias.empty())
+      return refuse("a Dense module with a bias or an activation");
+  }
+  return OkStatus();
+}
+
+void PutVectors(const DecoderCheckpoint& checkpoint, gguf::HeaderWriter& out) {
+  const std::string prefix = checkpoint.config.architecture + ".";
+  const VectorModules& modules = *checkpoint.vectors;
+  if (modules.scores) {
+    out.U32(prefix + "pooling_type", 4);
+    const std::vector<std::string> labels = {"yes", "no"};
+    out.Strings(prefix + "classifier.output_labels", labels);
+    out.String("tokenizer.chat_template.rerank", RerankTextOf(checkpoint.tokenizer.chat_template));
+    return;
+  }
+  out.U32(prefix + "pooling_type", modules.pooling == Pooling::kMean  ? 1
+                                   : modules.pooling == Pooling::kCls ? 2
+                                                                      : 3);
+  size_t in = static_cast<size_t>(checkpoint.config.width);
+  for (size_t i = 0; i < checkpoint.head.dense.size(); ++i) {
+    const size_t columns = checkpoint.head.dense[i].columns;
+    const std::string name = prefix + DenseNameOf(i);
+    out.U32(name + "_feat_in", static_cast<uint32_t>(in));
+    out.U32(name + "_feat_out", static_cast<uint32_t>(columns));
+    in = columns;
+  }
+}
+
 class Layout {
  public:
   Layout(const DecoderCheckpoint& checkpoint, const HyperParameters& keys)
@@ -145,6 +194,7 @@ class Layout {
       RETURN_IF_ERROR(SetScales(tensors.back()));
     }
     AddRopeFactors(tensors);
+    AddVectorHead(tensors);
     std::sort(tensors.begin(), tensors.end(), [](const WholeTensor& a, const WholeTensor& b) {
       return PlaceInFile(a.name) < PlaceInFile(b.name);
     });
@@ -256,12 +306,38 @@ class Layout {
 
   static void AddFactors(std::string_view name, const std::vector<float>& values,
                          std::vector<WholeTensor>& tensors) {
-    WholeTensor factors;
-    factors.name = name;
-    factors.values = values;
-    factors.shape = {static_cast<int64_t>(values.size())};
-    factors.bytes = values.size() * sizeof(float);
-    tensors.push_back(std::move(factors));
+    AddValues(name, values, {static_cast<int64_t>(values.size())}, tensors);
+  }
+
+  void AddVectorHead(std::vector<WholeTensor>& tensors) const {
+    const VectorHead& head = checkpoint_.head;
+    const int64_t width = checkpoint_.config.width;
+    if (head.scores()) {
+      std::vector<float> rows = head.yes;
+      rows.insert(rows.end(), head.no.begin(), head.no.end());
+      AddValues("cls.output.weight", std::move(rows), {width, 2}, tensors);
+    }
+    int64_t in = width;
+    for (size_t i = 0; i < head.dense.size(); ++i) {
+      const VectorHead::Dense& layer = head.dense[i];
+      const size_t out = layer.columns;
+      std::vector<float> rows(layer.weight.size());
+      for (size_t at = 0; at < rows.size(); ++at)
+        rows[at % out * static_cast<size_t>(in) + at / out] = layer.weight[at];
+      const auto columns = static_cast<int64_t>(out);
+      AddValues(DenseNameOf(i) + ".weight", std::move(rows), {in, columns}, tensors);
+      in = columns;
+    }
+  }
+
+  static void AddValues(std::string_view name, std::vector<float> values, tensor::Shape shape,
+                        std::vector<WholeTensor>& tensors) {
+    WholeTensor added;
+    added.name = name;
+    added.bytes = values.size() * sizeof(float);
+    added.values = std::move(values);
+    added.shape = shape;
+    tensors.push_back(std::move(added));
   }
 
   const DecoderCheckpoint& checkpoint_;
@@ -289,7 +365,10 @@ class KeyWriter {
     PutInt("attention.value_length", config_.head_dim);
     PutFloat(family_.norm_eps, static_cast<double>(config_.norm_eps));
     PutInt("vocab_size", config_.vocab_size);
-    if (config_.window != 0) PutInt("attention.sliding_window", config_.window);
+    // If rows see each other both ways, the key counts the tokens of both sides.
+    if (config_.window != 0)
+      PutInt("attention.sliding_window",
+             config_.both_ways ? 2 * (config_.window - 1) : config_.window);
     if (config_.experts != 0) {
       PutExperts();
       RETURN_IF_ERROR(CopyInt("leading_dense_block_count"));
@@ -410,7 +489,7 @@ class KeyWriter {
       const bool copied = std::find(whole.begin(), whole.end(), key) != whole.end();
       const bool folded = family_.gguf_scales != nullptr && key == "embedding_scale";
       if (copied || folded || key.starts_with("expert_") || key == "mlp_bias" ||
-          key == "attention.sliding_window")
+          key == "attention.sliding_window" || key == "attention.causal")
         continue;
       RETURN_IF_ERROR(CopyFloat(key));
     }
@@ -424,7 +503,8 @@ class KeyWriter {
   void PutWindowedLayers() {
     if (config_.window == 0) return;
     const bool second = config_.architecture == "gemma2" || config_.architecture == "gpt-oss";
-    const int every = second ? 2 : config_.architecture == "gemma3" ? 6 : 0;
+    const bool gemma3 = config_.architecture == "gemma3" || config_.both_ways;
+    const int every = second ? 2 : gemma3 ? 6 : 0;
     std::vector<bool> windowed, assumed;
     for (int i = 0; i < config_.layers; ++i) {
       windowed.push_back(config_.has_window(i));
@@ -700,6 +780,7 @@ class FolderSource final : public gguf::ComposedSource {
 
 Result<std::shared_ptr<const gguf::File>> FolderAsGguf(DecoderCheckpoint checkpoint,
                                                        std::string_view name) {
+  RETURN_IF_ERROR(checkpoint.encodes() ? CheckVectors(checkpoint) : OkStatus());
   RETURN_IF_ERROR(Weights::Check(checkpoint));
   ASSIGN_OR_RETURN(const JsonFile json, JsonFile::Parse(checkpoint.config_json, "config.json"));
   const ConfigParameters keys(json);
@@ -710,6 +791,7 @@ Result<std::shared_ptr<const gguf::File>> FolderAsGguf(DecoderCheckpoint checkpo
   if (!name.empty()) header.String("general.name", name);
   PutSampling(checkpoint.generation, header);
   RETURN_IF_ERROR(KeyWriter(checkpoint.config, keys, header).Write());
+  if (checkpoint.encodes()) PutVectors(checkpoint, header);
   RETURN_IF_ERROR(PutTokenizer(checkpoint.tokenizer, header));
   for (const WholeTensor& tensor : tensors)
     header.Tensor(tensor.name, tensor.type, tensor.shape, tensor.bytes);

@@ -8,7 +8,8 @@
 // Keys: those that config.h reads for the architecture, and tokenizer.ggml.*. Matrices keep the
 // type that they have in the folder; vectors and routers are float32. The order of tensors, and so
 // every byte, does not depend on how the folder's files divide them. Source: llama.cpp's
-// convert_hf_to_gguf.py, b6000.
+// convert_hf_to_gguf.py, b6000. Of vectors and scores the keys that vector_head.h reads; prompts of
+// config_sentence_transformers.json are left out.
 #pragma once
 
 #include <memory>
@@ -22,7 +23,7 @@
 namespace tutti::model {
 
 // Errors: as DecoderCheckpoint::Open and Weights::Check; tokenizer_unsupported for a kind that no
-// decoder's GGUF has.
+// decoder's GGUF has; model_hparam for modules that no GGUF describes.
 Result<std::shared_ptr<const gguf::File>> OpenFolderAsGguf(const std::string& path);
 
 // As above, for an open checkpoint of a folder. `name`: general.name.

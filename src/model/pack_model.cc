@@ -15,8 +15,9 @@ namespace tutti::model {
 namespace {
 
 // The tensors whose data is read when a model is opened, not with the weights.
-constexpr std::string_view kReadAtOpening[] = {"rope_freqs.weight", "rope_factors_short.weight",
-                                               "rope_factors_long.weight"};
+constexpr std::string_view kReadAtOpening[] = {
+    "rope_freqs.weight", "rope_factors_short.weight", "rope_factors_long.weight", "dense_2.weight",
+    "dense_3.weight",    "cls.output.weight"};
 
 bool IsReadAtOpening(std::string_view name) {
   return std::find(std::begin(kReadAtOpening), std::end(kReadAtOpening), name) !=

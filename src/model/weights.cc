@@ -196,7 +196,11 @@ class WeightsLoader {
   Status RefuseOthers() const {
     const ModelConfig& c = weights_->config_;
     return arena_.RefuseOthers(fmt::format("a {} model of {} layers", c.architecture, c.layers),
-                               [](std::string_view name) { return name == "rope_freqs.weight"; });
+                               [&](std::string_view name) {
+                                 // A model that gives vectors or scores reads no whole head.
+                                 return name == "rope_freqs.weight" ||
+                                        (checkpoint_.encodes() && name == "output.weight");
+                               });
   }
 
   static bool IsSixteenBits(WeightFormat format) {

@@ -1,5 +1,5 @@
 // CpuDecoderEmbedder: computes embeddings of texts with a decoder: the rows of the last layer after
-// the model's last norm, pooled.
+// the model's last norm, pooled. Or scores: the last row times rows of the output head.
 //
 // Runs the engine's batches of texts through a model::Decoder of its own. Weights and compute
 // threads are shared; scratch and KV memory are its own, and the KV memory, as large as one batch
@@ -9,10 +9,12 @@
 // does the whole batch; Collect returns its status. Errors: a batch fails if memory for a step
 // cannot be allocated. Bits: a text's embedding depends on its tokens alone, never on the batch, on
 // how it was cut into steps or on the number of workers. A batch allocates nothing if an equally
-// large one ran before.
+// large one ran before and no dense module follows. A model whose rows see each other both ways
+// takes each text in one step.
 #pragma once
 
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "engine/encoder_runner.h"
@@ -20,6 +22,7 @@
 #include "kernels/kernels.h"
 #include "model/decoder.h"
 #include "model/encoder_config.h"
+#include "model/vector_head.h"
 #include "model/weights.h"
 #include "runner/compute_pool.h"
 
@@ -33,6 +36,7 @@ struct DecoderEmbedderOptions {
   int max_item_tokens = 2048;  // of a text; lowered to the model's context
   int max_step_tokens = 512;   // rows of one pass
   model::Pooling pooling = model::Pooling::kLast;
+  model::VectorHead head;  // what becomes of the rows; where it scores, there are no vectors
 };
 
 class CpuDecoderEmbedder final : public engine::EncoderRunner {
@@ -61,10 +65,15 @@ class CpuDecoderEmbedder final : public engine::EncoderRunner {
   void Fill(const engine::EncodeBatch& batch, size_t& item, int& row);
   Status RunStep(const engine::EncodeBatch& batch);
   void FinishPart(const engine::EncodeBatch& batch, const Part& part, int worker);
-  void PoolRow(const engine::EncodeItem& item, int index, int row, const float* values);
+  float Score(const std::vector<float>& last_row) const;
+  // `out`: [width]
+  void PoolRow(const engine::EncodeItem& item, int index, int row, const float* values, float* out);
+  // The dense modules of one pooled vector.
+  void Project(const std::vector<float>& vector, std::span<float> out) const;
 
   const std::shared_ptr<ComputePool> pool_;
   const model::Pooling pooling_;
+  const model::VectorHead head_;
   const engine::EncoderLimits limits_;
   const std::unique_ptr<model::Decoder> decoder_;
   kernels::AlignedBuffer kv_;
@@ -74,6 +83,7 @@ class CpuDecoderEmbedder final : public engine::EncoderRunner {
   std::vector<int32_t> blocks_;                        // 0, 1, ...: a text has consecutive ones
   std::vector<int32_t> first_block_;                   // [items] in blocks_
   std::vector<double> sums_;                           // [items][width], of mean pooling
+  std::vector<std::vector<float>> pooled_;             // [items][width], before dense modules
   std::vector<std::vector<float>> normed_;             // [workers][width]
   std::vector<Part> parts_;                            // of the step
   std::vector<TokenId> tokens_;                        // of the step

@@ -52,6 +52,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (others.ok()) {
     for (const std::string& folder : *others) files.modules_by_folder[folder] = module;
   }
+  const auto decoders = model::ReadVectorModules(files, 64);
+  if (!decoders.ok()) CHECK(decoders.status().reason() == "model_hparam") << decoders.status();
   const auto config = model::ReadEncoderConfig(files);
   if (config.ok()) {
     CheckConfig(*config);

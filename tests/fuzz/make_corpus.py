@@ -718,6 +718,7 @@ def encoder_configs():
     files["dense_odd"] = with_modules(["Transformer", "Dense", "Dense"], {**dense, "out_features": 31})
     files["colbert"] = with_modules(["Transformer", "Dense"], dense)
     files["splade"] = with_modules(["MLMTransformer", "SpladePooling"], {"pooling_strategy": "sum", "activation_function": "log1p_relu"})
+    files["logit_score"] = with_modules(["Transformer", "LogitScore"], {"true_token_id": 9, "false_token_id": 17})
     files["order"] = with_modules(["Normalize", "Dense", "Pooling", "SpladePooling"], dense)
     files["path"] = with_modules(["Transformer", "Pooling"], dense).replace("1_Pooling", "../x")
     return files

@@ -169,6 +169,22 @@ void ScaleFalconH1(const FamilyGolden& golden, const std::string& name, Generate
     scale(by("ssm_in_multiplier") * listed("ssm_multipliers", i), begin, rows[i]);
 }
 
+// The rows of a score's tokens in the output head, one behind the other.
+std::vector<float> ScoreRows(const FamilyGolden& golden, const json::array& tokens) {
+  const bool tied = golden.entry.at("config").at("tie_word_embeddings").as_bool();
+  std::vector<float> rows;
+  for (const GeneratedTensor& tensor : TensorsOf(golden)) {
+    if (!tensor.name.ends_with(tied ? "embed_tokens.weight" : "lm_head.weight")) continue;
+    const size_t width = tensor.values.size() / static_cast<size_t>(tensor.shape[0]);
+    for (const auto& token : tokens) {
+      const auto from =
+          tensor.values.begin() + static_cast<ptrdiff_t>(token.to_number<size_t>() * width);
+      rows.insert(rows.end(), from, from + static_cast<ptrdiff_t>(width));
+    }
+  }
+  return rows;
+}
+
 // Experts of gpt-oss, which a folder has as [experts][inputs][outputs], gate and up alternating: in
 // a GGUF as [experts][outputs][inputs], apart. Biases are [experts][outputs], in floats.
 void PutAlternatingExperts(const GeneratedTensor& tensor, const std::string& names,
@@ -240,11 +256,20 @@ gguf::testing::Bytes GgufBytesOf(const FamilyGolden& golden, tensor::DType type)
     writer.Tensor("rope_factors_" + kind + ".weight", tensor::DType::kF32, {factors.size()},
                   factors);
   }
+  const json::value* score = golden.entry.if_contains("score");
+  const bool scores = score != nullptr && score->is_array();
+  if (scores) {
+    writer.Strings(architecture + ".classifier.output_labels",
+                   std::vector<std::string>{"yes", "no"});
+    const std::vector<float> rows = ScoreRows(golden, score->as_array());
+    writer.Tensor("cls.output.weight", type, {rows.size() / 2, 2}, rows);
+  }
   const bool delta = architecture == "qwen3next" || architecture.starts_with("qwen35");
   std::map<std::string, std::map<size_t, GeneratedTensor>> stacked;
   std::map<std::string, std::vector<float>> lists;  // keys with a value for each layer
   for (GeneratedTensor& tensor : TensorsOf(golden)) {
     std::string name(golden.entry.at("names").at(tensor.name).as_string());
+    if (scores && name == "output.weight") continue;  // its two rows are enough
     if (const size_t mark = name.find('#'); mark != std::string::npos) {
       stacked[name.substr(0, mark)].emplace(std::stoul(name.substr(mark + 1)), std::move(tensor));
       continue;
@@ -320,19 +345,28 @@ gguf::testing::Bytes GgufBytesOf(const FamilyGolden& golden, tensor::DType type)
   return writer.Build();
 }
 
-safetensors::testing::Bytes SafetensorsOf(const FamilyGolden& golden) {
+// The tensors of the model, or of one of its modules.
+safetensors::testing::Bytes SafetensorsOf(const FamilyGolden& golden, const std::string& module) {
   safetensors::testing::Writer writer;
-  for (const GeneratedTensor& tensor : TensorsOf(golden))
-    writer.Floats(tensor.name, tensor.shape, tensor.values);
+  for (const GeneratedTensor& tensor : TensorsOf(golden)) {
+    const size_t slash = tensor.name.find('/');  // behind the folder of a module
+    if (tensor.name.substr(0, slash == std::string::npos ? 0 : slash) == module)
+      writer.Floats(tensor.name.substr(slash + 1), tensor.shape, tensor.values);
+  }
   return writer.Build();
 }
 
+Result<std::unique_ptr<model::TensorStore>> StoreOf(const FamilyGolden& golden,
+                                                    const std::string& module) {
+  ASSIGN_OR_RETURN(const auto file, safetensors::File::FromSource(files::MemorySource(
+                                        SafetensorsOf(golden, module), "st_offsets")));
+  return model::MakeTensorStore(safetensors::Checkpoint::Of(file));
+}
+
 Result<model::DecoderCheckpoint> FolderOf(const FamilyGolden& golden) {
-  ASSIGN_OR_RETURN(const auto file, safetensors::File::FromSource(
-                                        files::MemorySource(SafetensorsOf(golden), "st_offsets")));
-  return model::DecoderCheckpoint::FromTransformers(
-      json::serialize(golden.entry.at("config")),
-      model::MakeTensorStore(safetensors::Checkpoint::Of(file)));
+  ASSIGN_OR_RETURN(auto store, StoreOf(golden, ""));
+  return model::DecoderCheckpoint::FromTransformers(json::serialize(golden.entry.at("config")),
+                                                    std::move(store));
 }
 
 std::vector<FamilyGolden> ReadGoldens(const std::string& path) {
@@ -398,6 +432,37 @@ Result<model::DecoderCheckpoint> OpenQuantized(const FamilyGolden& golden) {
   return model::DecoderCheckpoint::FromTransformers(
       json::serialize(golden.entry.at("config")),
       model::MakeTensorStore(safetensors::Checkpoint::Of(file)));
+}
+
+const std::vector<FamilyGolden>& VectorGoldens() {
+  static const std::vector<FamilyGolden> kGoldens =
+      ReadGoldens("tests/golden/decoder_vectors.json");
+  return kGoldens;
+}
+
+Result<model::DecoderCheckpoint> OpenVectors(const FamilyGolden& golden) {
+  ASSIGN_OR_RETURN(model::DecoderCheckpoint checkpoint, FolderOf(golden));
+  model::EncoderFiles files;
+  files.config = json::serialize(golden.entry.at("config"));
+  json::array list = {{{"path", ""}, {"type", "sentence_transformers.models.Transformer"}}};
+  for (const auto& module : golden.entry.at("modules").as_array()) {
+    const std::string path(module.at("path").as_string());
+    list.push_back({{"path", path}, {"type", module.at("type")}});
+    (path == "1_Pooling" ? files.pooling : files.modules_by_folder[path]) =
+        json::serialize(module.at("config"));
+  }
+  files.modules = json::serialize(list);
+  RETURN_IF_ERROR(checkpoint.UseModules(
+      files, [&](const std::string& folder) { return StoreOf(golden, folder); }));
+  return checkpoint;
+}
+
+Result<VectorsInGguf> OpenVectorsGguf(const FamilyGolden& golden, tensor::DType type) {
+  VectorsInGguf opened;
+  ASSIGN_OR_RETURN(opened.file,
+                   gguf::File::FromSource(gguf::MemorySource(GgufBytesOf(golden, type))));
+  ASSIGN_OR_RETURN(opened.checkpoint, model::DecoderCheckpoint::FromGguf(*opened.file));
+  return opened;
 }
 
 Result<std::shared_ptr<const model::Weights>> LoadGguf(const FamilyGolden& golden,

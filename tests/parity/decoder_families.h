@@ -33,6 +33,18 @@ const std::vector<FamilyGolden>& FamilyGoldens();
 // forms that config.json and the names of tensors have.
 const std::vector<FamilyGolden>& FolderGoldens();
 
+// All of tests/golden/decoder_vectors.json (tools/make_decoder_vector_goldens.py): decoders that
+// give vectors or scores. `entry` has the runs.
+const std::vector<FamilyGolden>& VectorGoldens();
+// Such a folder with its modules, without a tokenizer. Errors: of opening.
+Result<model::DecoderCheckpoint> OpenVectors(const FamilyGolden& golden);
+// The GGUF of such a folder; one with "gguf" in `entry` alone. Errors: of opening.
+struct VectorsInGguf {
+  std::shared_ptr<const gguf::File> file;  // outlives the checkpoint
+  model::DecoderCheckpoint checkpoint;
+};
+Result<VectorsInGguf> OpenVectorsGguf(const FamilyGolden& golden, tensor::DType type);
+
 // The checkpoint as a GGUF whose matrices are of `type`, or as a folder's files would hold it, in
 // float32. `isa`: of the kernels that will read the weights. Errors: of loading.
 Result<std::shared_ptr<const model::Weights>> LoadGguf(const FamilyGolden& golden,

@@ -53,11 +53,12 @@ struct LoadedDecoder {
   std::unique_ptr<engine::EncoderEngine> encoder;
 };
 
-// Adds embeddings to a decoder: the normalized hidden state of the last token. Call it before the
-// model is served. Errors: out_of_memory.
-Status AddVectors(const LoadContext& context, const model::VectorModules& modules,
+// Adds embeddings to a decoder, by default the normalized hidden state of the last token, or the
+// scores that its files describe. Call it before the model is served. Errors: out_of_memory.
+Status AddVectors(const LoadContext& context, const model::DecoderCheckpoint& checkpoint,
                   const kernels::KernelTable* table, const std::shared_ptr<LoadedDecoder>& instance,
                   gateway::ServedModel& served) {
+  const model::VectorModules& modules = *checkpoint.vectors;
   engine::EncoderOptions options = EncodeOptionsFrom(*context.settings);
   runner::DecoderEmbedderOptions run;
   run.kernels = table;
@@ -65,15 +66,24 @@ Status AddVectors(const LoadContext& context, const model::VectorModules& module
   if (modules.stated) run.pooling = modules.pooling;
   run.max_items = options.batch_items;
   run.max_tokens = options.batch_tokens;
-  run.max_item_tokens = std::min(run.max_item_tokens, served.info.max_model_len);
+  run.max_item_tokens = served.info.generates
+                            ? std::min(run.max_item_tokens, served.info.max_model_len)
+                            : served.info.max_model_len;
+  run.head = checkpoint.head;
   ASSIGN_OR_RETURN(instance->embedder, runner::CpuDecoderEmbedder::Create(instance->weights, run));
   const engine::EncoderLimits limits = instance->embedder->limits();
   options.batch_tokens = std::max(options.batch_tokens, limits.max_item_tokens);
   if (context.metrics != nullptr) {
     instance->encoder_metrics = std::make_shared<telemetry::EncoderMetrics>(
         *context.metrics,
-        telemetry::EncoderMetrics::Options{
-            .model = served.info.id, .max_tokens = limits.max_item_tokens, .beside_decoder = true});
+        telemetry::EncoderMetrics::Options{.model = served.info.id,
+                                           .max_tokens = limits.max_item_tokens,
+                                           .beside_decoder = served.info.generates,
+                                           .version = context.version,
+                                           .isa = std::string(kernels::IsaName(table->isa)),
+                                           .architecture = served.info.architecture,
+                                           .quantisation = served.info.quantisation,
+                                           .digest = served.info.digest});
     instance->encoder_observer =
         std::make_unique<gateway::EncoderEngineMetrics>(*instance->encoder_metrics);
   }
@@ -91,6 +101,10 @@ Status AddVectors(const LoadContext& context, const model::VectorModules& module
   encoder->prompts = modules.prompts;
   encoder->default_prompt = modules.default_prompt;
   encoder->max_tokens = limits.max_item_tokens;
+  if (modules.scores) {
+    encoder->scale = ScaleOf(modules.scores->activation);
+    encoder->pair_template = served.chat_template;
+  }
   encoder->metrics = instance->encoder_metrics;
   if (instance->encoder_metrics != nullptr) {
     instance->encoder_metrics->SetGauges(
@@ -103,6 +117,9 @@ Status AddVectors(const LoadContext& context, const model::VectorModules& module
   served.encoder = std::move(encoder);
   api::EncoderInfo& info = served.info.encoder.emplace();
   info.width = limits.width;
+  info.token_width = limits.token_width;
+  info.pairs = modules.scores.has_value();
+  if (modules.scores) info.labels = {"relevance"};
   for (const auto& [name, text] : modules.prompts) info.prompts.push_back(name);
   info.cuts = context.settings->Text("encode.dimensions") == "any";
   info.pooling = model::PoolingName(run.pooling);
@@ -219,6 +236,7 @@ class DecoderPlan final : public ModelPlan {
   Status CheckTensors() const;  // all tensors exist, with the needed shapes
   Status ReadModel();           // tokenizer, template
   Status PlanDraft();           // the draft model, if any
+  Status SizeTexts();           // of a model that gives vectors or scores alone
   Status SizeMemory();          // KV cache and context, the engine's and the runner's limits
   Status Describe(const ModelRef& ref);  // what clients, metrics and the operator see
 
@@ -252,6 +270,11 @@ Result<std::shared_ptr<const gateway::ServedModel>> DecoderPlan::Load(
                     model::KvFormatName(model::KvFormatOf(kv_dtype, mode, *table)));
   }
   RETURN_IF_ERROR(checkpoint.tensors->CheckUnchanged());
+  if (!generates) {
+    instance->device = std::move(device);
+    RETURN_IF_ERROR(AddVectors(context, checkpoint, table, instance, *served_model));
+    return std::shared_ptr<const gateway::ServedModel>(std::move(served_model));
+  }
   runner_options.pool = device->pool();
   ASSIGN_OR_RETURN(instance->runner,
                    runner::CpuModelRunner::Create(instance->weights, runner_options));
@@ -276,7 +299,7 @@ Result<std::shared_ptr<const gateway::ServedModel>> DecoderPlan::Load(
   instance->device = std::move(device);
   served.info.max_model_len = instance->engine->max_model_len();
   if (context.settings->On("encode.decoders"))
-    RETURN_IF_ERROR(AddVectors(context, *checkpoint.vectors, table, instance, served));
+    RETURN_IF_ERROR(AddVectors(context, checkpoint, table, instance, served));
   if (served.metrics != nullptr) {
     served.metrics->SetEngineGauges(
         [weak = std::weak_ptr<LoadedDecoder>(instance),
@@ -298,13 +321,16 @@ Status DecoderPlan::CheckTensors() const {
 
 Status DecoderPlan::ReadModel() {
   config = checkpoint.config;
-  if (context.settings->On("encode.decoders")) RETURN_IF_ERROR(checkpoint.vectors.status());
+  if (!generates || context.settings->On("encode.decoders"))
+    RETURN_IF_ERROR(checkpoint.vectors.status());
   gateway::ServedModel& served = *served_model;
   ASSIGN_OR_RETURN(served.tokenizer, tokenizer::Tokenizer::Create(std::move(checkpoint.tokenizer)));
   for (std::string& remark : served.tokenizer->Remarks())
     checkpoint.remarks.push_back(std::move(remark));
   ASSIGN_OR_RETURN(served.chat_template, CompileTemplate(*served.tokenizer));
-  chats = served.chat_template.has_value();
+  if (checkpoint.head.scores() && !model::RendersPairs(served.tokenizer->chat_template()))
+    return model::PairTemplateFault();
+  chats = generates && served.chat_template.has_value();
   if (chats) {
     served.tools =
         chat_template::FindToolSupport(context.settings->Text("tool-format"), *served.chat_template,
@@ -312,8 +338,27 @@ Status DecoderPlan::ReadModel() {
   }
   if (served.tools && served.tools->takes_tools)
     served.info.tool_format = served.tools->syntax->name;
-  served.info.fills_middle = served.tokenizer->vocabulary().infill().has_value();
+  served.info.fills_middle = generates && served.tokenizer->vocabulary().infill().has_value();
   served.info.tokenizer = gateway::DescribeTokenizer(*served.tokenizer);
+  return OkStatus();
+}
+
+Status DecoderPlan::SizeTexts() {
+  if (model::Decoder::StateBytes(config) > 0) {
+    return InvalidArgument("model_hparam",
+                           "embeddings of a " + config.architecture +
+                               " model, which has recurrent states, are not supported");
+  }
+  constexpr int kDefaultTokens = 2048;  // memory for keys and values of a batch grows with it
+  const int stated = checkpoint.vectors->max_tokens;
+  const int most = stated > 0 ? std::min(stated, config.context_length) : config.context_length;
+  const auto asked = context.settings->OptionalInt("context");
+  if (asked.value_or(0) > most) {
+    return BadValue("context", fmt::format("--context {} exceeds the model's limit of {} tokens; "
+                                           "lower it",
+                                           *asked, most));
+  }
+  max_tokens = asked ? static_cast<int>(*asked) : std::min(most, kDefaultTokens);
   return OkStatus();
 }
 
@@ -365,7 +410,8 @@ Status DecoderPlan::Describe(const ModelRef& ref) {
   gateway::ServedModel& served = *served_model;
   served.info.id = ref.served_name;
   served.info.created_unix_s = UnixSeconds();
-  served.info.max_model_len = runner_options.context;
+  served.info.generates = generates;
+  served.info.max_model_len = max_tokens;
   served.info.vocab_size = config.vocab_size;
   served.info.architecture = config.architecture;
   served.info.quantisation = checkpoint.TypeName();
@@ -373,9 +419,9 @@ Status DecoderPlan::Describe(const ModelRef& ref) {
   Add(notice, RemarksNotice(ref, checkpoint.remarks));
   served.info.digest = checkpoint.digest;
   const model::GenerationDefaults& generation = checkpoint.generation;
-  if (context.settings->Text("generation-config") == "auto" && !generation.empty())
+  if (generates && context.settings->Text("generation-config") == "auto" && !generation.empty())
     served.info.sampling = DefaultsOf(generation);
-  if (context.metrics != nullptr) {
+  if (context.metrics != nullptr && generates) {
     served.metrics = std::make_shared<telemetry::ServingMetrics>(
         *context.metrics,
         telemetry::ServingMetrics::Options{.model = ref.served_name,
@@ -392,6 +438,14 @@ Status DecoderPlan::Describe(const ModelRef& ref) {
   const int threads = ThreadsFromSettings(*context.settings);
   const int max_num_seqs = engine_options.scheduler.max_num_seqs;
   const std::string as = mode == model::WeightMode::kInt8 ? "" : " as " + dtype;
+  if (!generates) {
+    summary = fmt::format("{} {}{} on {}, {} thread{}, {}, {} tokens a text", config.architecture,
+                          served.info.quantisation, as, kernels::IsaName(table->isa), threads,
+                          threads == 1 ? "" : "s",
+                          model::VectorText(*checkpoint.vectors, config.width), max_tokens);
+    served.summary = summary;
+    return OkStatus();
+  }
   summary = fmt::format(
       "{} {}{} on {}, {} thread{}, {} sequence{}, context {}, {} KV block{}{} of {}",
       config.architecture, served.info.quantisation, as, kernels::IsaName(table->isa), threads,
@@ -432,7 +486,7 @@ model::LoadOptions LoadOptionsFor(model::WeightMode mode, const kernels::KernelT
 Result<std::unique_ptr<ModelPlan>> PlanDecoder(const ModelRef& ref, const LoadContext& context,
                                                model::DecoderCheckpoint checkpoint) {
   auto plan = std::make_unique<DecoderPlan>();
-  plan->generates = true;
+  plan->generates = !checkpoint.encodes();
   plan->context = context;
   plan->checkpoint = std::move(checkpoint);
   plan->dtype = DTypeOf(*context.settings, ref, plan->checkpoint);
@@ -443,8 +497,12 @@ Result<std::unique_ptr<ModelPlan>> PlanDecoder(const ModelRef& ref, const LoadCo
   ASSIGN_OR_RETURN(plan->table, KernelsFromSettings(*context.settings));
   RETURN_IF_ERROR(plan->CheckTensors());
   RETURN_IF_ERROR(plan->ReadModel());
-  RETURN_IF_ERROR(plan->SizeMemory());
-  RETURN_IF_ERROR(plan->PlanDraft());
+  if (plan->generates) {
+    RETURN_IF_ERROR(plan->SizeMemory());
+    RETURN_IF_ERROR(plan->PlanDraft());
+  } else {
+    RETURN_IF_ERROR(plan->SizeTexts());
+  }
   RETURN_IF_ERROR(plan->Describe(ref));
   return std::unique_ptr<ModelPlan>(std::move(plan));
 }

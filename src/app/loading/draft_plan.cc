@@ -75,6 +75,9 @@ Result<DraftPlan> DraftPlan::Open(const Settings& settings, const DraftHost& hos
     return named(NotTheSame(fmt::format("the model's embedding has {} rows, the draft's {}",
                                         host.rows, config.vocab_size)));
   }
+  if (plan.checkpoint_.encodes()) {
+    return named(BadValue("draft", "the model generates no text; choose another draft model"));
+  }
   if (model::Decoder::StateBytes(config) > 0) {
     return named(BadValue(
         "draft", "draft models with recurrent states are not supported; choose another one"));

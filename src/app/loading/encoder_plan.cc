@@ -26,13 +26,6 @@ struct LoadedEncoder {
   std::unique_ptr<engine::EncoderEngine> engine;
 };
 
-gateway::ScoreScale ScaleOf(model::ScoreActivation activation) {
-  using enum model::ScoreActivation;
-  return activation == kSigmoid   ? gateway::ScoreScale::kSigmoid
-         : activation == kSoftmax ? gateway::ScoreScale::kSoftmax
-                                  : gateway::ScoreScale::kRaw;
-}
-
 class EncoderPlan final : public ModelPlan {
  public:
   EncoderPlan(const ModelRef& ref, const LoadContext& context, model::EncoderCheckpoint checkpoint)
@@ -180,6 +173,13 @@ class EncoderPlan final : public ModelPlan {
 };
 
 }  // namespace
+
+gateway::ScoreScale ScaleOf(model::ScoreActivation activation) {
+  using enum model::ScoreActivation;
+  return activation == kSigmoid   ? gateway::ScoreScale::kSigmoid
+         : activation == kSoftmax ? gateway::ScoreScale::kSoftmax
+                                  : gateway::ScoreScale::kRaw;
+}
 
 Result<std::unique_ptr<ModelPlan>> PlanEncoder(const ModelRef& ref, const LoadContext& context,
                                                model::EncoderCheckpoint checkpoint) {

@@ -52,6 +52,9 @@ Result<std::unique_ptr<ModelPlan>> PlanDecoder(const ModelRef& ref, const LoadCo
 Result<std::unique_ptr<ModelPlan>> PlanEncoder(const ModelRef& ref, const LoadContext& context,
                                                model::EncoderCheckpoint checkpoint);
 
+// encoder_plan.cc
+gateway::ScoreScale ScaleOf(model::ScoreActivation activation);
+
 // --- kv_memory.cc: size of a decoder's KV cache and the context that fits into it ---
 
 // Slots of recurrent states in --kv-cache-bytes: those of running sequences, and checkpoints in a

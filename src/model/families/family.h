@@ -155,7 +155,7 @@ extern const Family kErnie45, kErnie45Moe;
 extern const Family kOlmoe;
 extern const Family kExaone4;
 extern const Family kGemma;
-extern const Family kGemma2, kGemma3;
+extern const Family kGemma2, kGemma3, kGemmaEmbedding;
 extern const Family kGlm4, kGlm4Moe;
 extern const Family kHunyuan;
 extern const Family kFalconH1;

@@ -1,5 +1,8 @@
 // Gemma 2 and 3: norms before and behind, embeddings times the root of the width, GELU, windows in
-// some layers. 2: soft caps. 3: norms of each head, and another base of rotation where a window is.
+// some layers. 2: soft caps. 3: norms of each head, and another base of rotation where a window is;
+// EmbeddingGemma is a Gemma 3 whose rows see each other both ways, and has a name of its own in a
+// GGUF.
+#include <algorithm>
 #include <cmath>
 
 #include "model/families/family.h"
@@ -17,11 +20,19 @@ constexpr std::string_view kGemma2Defaults =
         "num_attention_heads":8,"num_key_value_heads":4,"head_dim":256,
         "max_position_embeddings":8192,"rms_norm_eps":1e-6,"query_pre_attn_scalar":256,
         "sliding_window":4096,"final_logit_softcapping":30.0,"attn_logit_softcapping":50.0})";
-constexpr std::string_view kGemma3ConfigKeys[] = {
-    "_sliding_window_pattern", "attention_bias",       "attn_logit_softcapping",
-    "final_logit_softcapping", "hidden_activation",    "layer_types",
-    "query_pre_attn_scalar",   "rope_local_base_freq", "sliding_window",
-    "sliding_window_pattern"};
+constexpr std::string_view kGemma3ConfigKeys[] = {"_sliding_window_pattern",
+                                                  "attention_bias",
+                                                  "attn_logit_softcapping",
+                                                  "final_logit_softcapping",
+                                                  "hidden_activation",
+                                                  "layer_types",
+                                                  "query_pre_attn_scalar",
+                                                  "rope_local_base_freq",
+                                                  "sliding_window",
+                                                  "sliding_window_pattern",
+                                                  "use_bidirectional_attention"};
+constexpr std::string_view kEmbeddingGemma = "gemma-embedding";
+constexpr std::string_view kEmbeddingKeys[] = {"attention.causal", "attention.sliding_window"};
 constexpr std::string_view kGemma3Defaults =
     R"({"hidden_size":2304,"intermediate_size":9216,"num_hidden_layers":26,
         "num_attention_heads":8,"num_key_value_heads":4,"head_dim":256,
@@ -72,6 +83,16 @@ Status DescribeGemma3(const FamilySource& source, ModelConfig& config) {
                    source.keys.IntOr("sliding_window_pattern", 6, 1, kMaxLayers));
   RETURN_IF_ERROR(DescribeGemma(source, static_cast<int>(pattern), 62, config));
   config.head_norm = HeadNorm::kPerHead;
+  ASSIGN_OR_RETURN(const bool both_ways, source.keys.BoolOr("use_bidirectional_attention", false));
+  if (both_ways) config.architecture = kEmbeddingGemma;
+  config.both_ways = config.architecture == kEmbeddingGemma;
+  if (config.both_ways) {
+    // The files count both sides together: a row sees half of that number on each, and itself.
+    ASSIGN_OR_RETURN(const int64_t window,
+                     source.keys.IntOr("attention.sliding_window", 0, 0, kMaxContext));
+    if (window > 0)
+      config.window = std::min(static_cast<int>(window) / 2 + 1, config.context_length);
+  }
   // Layers with a window rotate by a base of their own, also where no text is longer than it.
   if (config.window == 0) config.window = config.context_length;
   return ReadWindowRope(source, 10000.0, config);
@@ -96,5 +117,14 @@ const Family kGemma3 = {.architecture = "gemma3",
                         .tensors = kGemmaTensors,
                         .norms_less_one = true,
                         .describe = &DescribeGemma3};
+const Family kGemmaEmbedding = {.architecture = kEmbeddingGemma,
+                                .model_type = "gemma3_text",  // with use_bidirectional_attention
+                                .keys = kEmbeddingKeys,
+                                .config_keys = kGemma3ConfigKeys,
+                                .config_defaults = kGemma3Defaults,
+                                .rope_of_layers = true,
+                                .tensors = kGemmaTensors,
+                                .norms_less_one = true,
+                                .describe = &DescribeGemma3};
 
 }  // namespace tutti::model

@@ -1,0 +1,77 @@
+// VectorHead: what a decoder's files make of its rows after the last norm: vectors by dense
+// modules, or scores by rows of its output head.
+//
+// Plain data in float32, read when the model is opened; pure functions, any thread. Folders
+// describe it by sentence-transformers' modules (encoder_config.h), a GGUF by keys and tensors as
+// llama.cpp's converter writes them:
+//   pooling_type                       1 mean, 2 the first row, 3 the last one, 4 a score
+//   dense_2_feat_in, dense_2_feat_out, dense_2.weight [out][in]; the same of dense_3
+//   cls.output.weight [2][width]       the rows of "yes" and "no" of a reranker's output head
+//   tokenizer.chat_template.rerank     its prompt, with {query} and {document}
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+#include "gguf/header.h"
+#include "model/config.h"
+#include "model/encoder_config.h"
+#include "model/tensor_store.h"
+
+namespace tutti::model {
+
+struct VectorHead {
+  // Rows of the output head, [width] each. A text's last row times `yes`, less that times `no`, is
+  // its score; `no` is empty where one token decides. Both are empty unless the model scores.
+  std::vector<float> yes, no;
+  struct Dense {
+    std::vector<float> weight;  // [in][out]
+    std::vector<float> bias;    // [out], or empty
+    std::optional<Activation> activation;
+    size_t columns = 0;  // out
+  };
+  std::vector<Dense> dense;  // applied to a text's vector, one after another
+
+  bool scores() const { return !yes.empty(); }
+};
+
+// The tensors in the folder of a module, "2_Dense". Errors: of opening.
+using OpenModule = std::function<Result<std::unique_ptr<TensorStore>>(const std::string&)>;
+
+// The head of a folder. `tensors`: the decoder's, under GGUF's names. Errors: model_hparam,
+// model_tensor_missing, st_shape, model_nonfinite, of `open`, and of reading (st_offsets,
+// model_path).
+Result<VectorHead> ReadVectorHead(const VectorModules& modules, const ModelConfig& config,
+                                  const TensorStore& tensors, const OpenModule& open);
+
+// The modules and the head of a GGUF. Vectors have length 1: the format has no key for that, nor
+// for prompts. Errors: model_hparam, model_tensor_missing, gguf_shape, model_nonfinite, gguf_type,
+// and of reading (gguf_truncated, model_path).
+struct GgufVectors {
+  VectorModules modules;
+  VectorHead head;
+  std::vector<std::string> tensors;  // the names of those that were read, which are no layer's
+};
+Result<GgufVectors> ReadGgufVectors(const gguf::Header& header, const ModelConfig& config,
+                                    const TensorStore& tensors);
+
+// Whether a chat template writes the texts of a pair: messages of the roles "query" and
+// "document", as sentence-transformers gives them to a reranker. A "system" message is its
+// instruction.
+bool RendersPairs(const std::string& chat_template);
+// The error of a model that scores and has no such template.
+Status PairTemplateFault();
+
+// The text of tokenizer.chat_template.rerank as such a template. Errors: model_hparam where a
+// placeholder is missing.
+Result<std::string> PairTemplateOf(std::string_view rerank);
+
+// The reverse: what RendersPairs() accepts, rendered with the placeholders as texts.
+std::string RerankTextOf(const std::string& chat_template);
+
+}  // namespace tutti::model
