@@ -179,6 +179,7 @@ Status ReadPredict(const CheckedObject& object, EncodingCall* call) {
 
 Status ReadRerank(const CheckedObject& object, EncodingCall* call) {
   ReadTeiTruncation(object, &call->request);
+  call->request.prompt_name = object.Text("prompt_name");
   call->request.output = api::EncodeOutput::kScores;
   call->request.raw_scores = object.Bool("raw_scores").value_or(false);
   ASSIGN_OR_RETURN(std::vector<std::string> texts, ReadTexts(*object.Find("texts"), "texts"));
@@ -256,6 +257,7 @@ Result<EncodingCall> ParseRerank(const Json& body, const ParseOptions& options) 
                    BeginCall(EncodingKind::kRerank, "documents", object, options));
   RETURN_IF_ERROR(ReadTruncation(object, &call.request));
   RETURN_IF_ERROR(ReadScale(object, &call.request));
+  call.request.prompt_name = object.Text("prompt_name");
   call.request.output = api::EncodeOutput::kScores;
   call.top_n = static_cast<int>(object.Int("top_n").value_or(0));
   ASSIGN_OR_RETURN(std::vector<std::string> texts,
@@ -276,6 +278,7 @@ Result<EncodingCall> ParseScore(const Json& body, const ParseOptions& options) {
                    BeginCall(EncodingKind::kScore, names.second, object, options));
   RETURN_IF_ERROR(ReadTruncation(object, &call.request));
   RETURN_IF_ERROR(ReadScale(object, &call.request));
+  call.request.prompt_name = object.Text("prompt_name");
   call.request.output = api::EncodeOutput::kScores;
   call.listed = object.Find(names.second)->is_array();
   const auto read = [&](const char* name) {

@@ -189,6 +189,15 @@ TEST(Rerank, DocumentsAreTextsOrObjectsWithText) {
             "documents");
 }
 
+TEST(Rerank, ARequestNamesAPromptOfTheModel) {
+  EXPECT_EQ(
+      Good(ParseRerank, R"({"query":"q","documents":["a"],"prompt_name":"p"})").request.prompt_name,
+      "p");
+  EXPECT_EQ(
+      Good(ParseScore, R"({"text_1":"q","text_2":"a","prompt_name":"p"})").request.prompt_name,
+      "p");
+}
+
 TEST(Rerank, RawScoresInTwoWordsThatMustNotContradict) {
   const auto raw = [](const std::string& fields) {
     return Good(ParseRerank, R"({"query":"q","documents":["a"])" + fields + "}").request.raw_scores;

@@ -328,7 +328,7 @@ std::vector<FieldSpec> EncodingRows() {
       Required(Text("source_sentence", kSimilarityInputs, 1, kTextBytes)),
       Required(Row("sentences", kSimilarityInputs, FieldType::kAny)),
       Row("parameters", kTeiSimilarity, FieldType::kAny),
-      Text("prompt_name", kEmbeddings | kTeiVectors, 1, kNameBytes),
+      Text("prompt_name", kOpenAi | kTeiVectors | kTeiRerank, 1, kNameBytes),
       Refused("messages", kOpenAi, {}, kTextHint),
       Refused("add_special_tokens", kOpenAi, {"true"}, "token ids are used as they are given"),
       Refused("mm_processor_kwargs", kOpenAi, {"{}"}, kTextHint),
