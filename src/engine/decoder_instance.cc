@@ -68,13 +68,13 @@ DecoderInstance::DecoderInstance(const EngineOptions& options,
   if (deps_.draft != nullptr && options.scheduler.speculate) drafter_.emplace(deps_.draft);
   CHECK(limits_.max_step_tokens > 0 && limits_.max_step_slices > 0 && limits_.kv_blocks > 0 &&
         limits_.context > 0 && limits_.kv_blocks < INT32_MAX / kBlockTokens);
-  // Else a long sequence would wait for ever (Scheduler::WindowsFit).
+  // Else a long sequence would wait for ever (Scheduler::WindowsFit). None has more blocks than the
+  // longest context.
   const SchedulerOptions& s = options.scheduler;
   const int rows =
       std::min(std::max({s.prefill_chunk, s.prefill_chunk_alone, 1}), limits_.max_step_tokens);
-  CHECK(limits_.window_blocks == 0 ||
-        limits_.window_blocks >=
-            std::min(limits_.kv_blocks, WindowBlocks(limits_.window, rows) + 1))
+  const int most = std::min(WindowBlocks(limits_.window, rows), BlocksFor(max_model_len_)) + 1;
+  CHECK(limits_.window_blocks == 0 || limits_.window_blocks >= std::min(limits_.kv_blocks, most))
       << limits_.window_blocks << " blocks of windows";
 }
 

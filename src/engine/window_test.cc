@@ -132,5 +132,18 @@ TEST(Window, TheLeastMemoryServesAll) {
   }
 }
 
+// Such memory once ended the program at its start.
+TEST(Window, AContextShorterThanAChunkBoundsTheLeastMemory) {
+  FakeModelOptions model = Windowed(64, 256 / kBlockTokens + 1, 60);
+  model.limits.context = 256;
+  ASSERT_LT(model.limits.window_blocks,
+            WindowBlocks(64, EngineOptions().scheduler.prefill_chunk_alone));
+  EngineHarness h(AtOnce(8), model);
+  for (int i = 0; i < 30; ++i)
+    h.MustSubmit(TestRequest(TestPrompt(i % 4, 20 + 7 * i), 30, i % 2 ? 0.9 : 0.0));
+  ASSERT_TRUE(h.RunToEnd());
+  EXPECT_EQ(h.FindFault(), "");
+}
+
 }  // namespace
 }  // namespace tutti::engine
