@@ -11,11 +11,13 @@ The gate of the default file: prefill >= 1.1 x OpenVINO GenAI, decode >= 2 x the
 same model in other types (--types, made by `tutti quantize`): >= 1.3 x the faster peer at every point. A model of width 1,024
 with random weights has the same gate in the K quants, because the default model is too narrow for them. A model with the shape
 of Llama 3.2 1B and random weights: prefill >= 1.3 x the faster peer, decode >= 1 x with one sequence, 2.5 x with 8 and 2 x with 32.
-Layers of Qwen3-30B-A3B with random weights: >= 2 x the faster peer, with one sequence >= 1.15 x. Each required rate is capped at
+Layers of Qwen3-30B-A3B with random weights: >= 2 x the faster peer, with one sequence >= 1.15 x. Models with the shapes of
+LFM2 1.2B, Granite 4 H 1B and Qwen 3.5 0.8B, most of whose layers are recurrent, and of Gemma 3 1B, whose layers have windows, and
+random weights: >= 1 x. Each required rate is capped at
 85 % of the machine's limit for that file, which `tutti bench engine` computes from the measured peaks.
 
 llama.cpp on the default file requantised to Q4_0 is shown in the same table and has no gate. A peer that cannot open a file
-is left out of that file's table, with a note. Files of random weights take 6 GB in the folder.
+is left out of that file's table, with a note. Files of random weights take 10 GB in the folder.
 """
 import argparse
 import dataclasses
@@ -23,9 +25,7 @@ import datetime
 import json
 import os
 import pathlib
-import random
 import shutil
-import struct
 import subprocess
 import sys
 import tarfile
@@ -33,6 +33,10 @@ import tempfile
 import textwrap
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "tests" / "e2e"))
+import random_models  # noqa: E402 - the tests' writer of models
+from random_models import Shape  # noqa: E402
+
 PAGE = ROOT / "docs" / "benchmarks.md"
 BEGIN, END = "<!-- bench-peers: begin -->", "<!-- bench-peers: end -->"
 LLAMA_PACKAGE = ("llama-cpp-python", "0.3.36")
@@ -45,6 +49,8 @@ TYPES = ("Q8_0", "Q4_0", "Q4_K_M", "F16")
 WIDE_TYPES = ("Q4_K_M", "Q5_K_M", "Q6_K")
 BILLION_TYPES = ("Q4_0", "Q4_K_M")
 EXPERTS_TYPES = ("Q4_0",)
+MEMORIES = ("lfm2", "granite", "qwen35", "gemma3")
+MEMORY_TYPE = "Q4_0"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,27 +64,21 @@ class Gates:
         return self.decode.get(streams, self.decode.get(0)) if streams else self.prefill
 
 
-@dataclasses.dataclass(frozen=True)
-class Shape:
-    """Of a model with random weights; one with experts is a Qwen3 mixture."""
-    layers: int
-    width: int
-    heads: int
-    kv_heads: int
-    head_size: int
-    feed_forward: int  # of an expert
-    gates: Gates
-    experts: int = 0
-    experts_used: int = 0
-
-
 TUTTI, LLAMA, LLAMA_Q4_0, OPENVINO = "Tutti", "llama.cpp", "llama.cpp, requantised to Q4_0", "OpenVINO GenAI"
 DEFAULT_GATES = Gates(1.1, {0: 2.0}, OPENVINO)
 TYPE_GATES = Gates(1.3, {0: 1.3})
+MEMORY_GATES = Gates(1.0, {0: 1.0})
+# {name: (shape, gates)}: the model of 1,024 columns has no published counterpart, the others those of the page.
 RANDOM = {
-    "1024": Shape(12, 1024, 16, 4, 64, 2816, TYPE_GATES),
-    "billion": Shape(16, 2048, 32, 8, 64, 8192, Gates(1.3, {1: 1.0, 8: 2.5, 32: 2.0})),
-    "experts": Shape(4, 2048, 32, 4, 128, 768, Gates(2.0, {0: 2.0, 1: 1.15}), 128, 8),
+    "1024": (Shape(12, 1024, 16, 4, 64, 2816), TYPE_GATES),
+    "billion": (Shape(16, 2048, 32, 8, 64, 8192), Gates(1.3, {1: 1.0, 8: 2.5, 32: 2.0})),
+    "experts": (Shape(4, 2048, 32, 4, 128, 768, "qwen3moe", experts=128, experts_used=8), Gates(2.0, {0: 2.0, 1: 1.15})),
+    "lfm2": (Shape(16, 2048, 32, 8, 64, 8192, "lfm2", attention=(2, 5, 8, 10, 12, 14), taps=3), MEMORY_GATES),
+    "granite": (Shape(40, 1536, 12, 4, 128, 4096, "granitehybrid", attention=(5, 15, 25, 35), taps=4, state_heads=48,
+                      state_size=128, state_head_size=64, state_groups=1), MEMORY_GATES),
+    "qwen35": (Shape(24, 1024, 8, 2, 256, 3584, "qwen35", attention=(3, 7, 11, 15, 19, 23), taps=4, state_heads=16,
+                     state_size=128, state_head_size=128, state_groups=16), MEMORY_GATES),
+    "gemma3": (Shape(26, 1152, 4, 1, 256, 6912, "gemma3", window=512), MEMORY_GATES),
 }
 
 
@@ -314,68 +314,15 @@ def make_types(folder, binary, model, types, random_types):
         sixteen = quantise(model, "F16")
         files += [(sixteen if kind == "F16" else quantise(sixteen, kind), TYPE_GATES, TYPE_POINTS) for kind in types]
     for name, kinds in random_types.items():
-        shape = RANDOM[name]
-        files += [(quantise(make_random(folder, model, name, shape), kind), shape.gates, TYPE_POINTS) for kind in kinds]
+        files += [(quantise(make_random(folder, model, name), kind), RANDOM[name][1], TYPE_POINTS) for kind in kinds]
     return files
 
 
-def random_q8(rng, shape):
-    """Random values of a matrix in Q8_0 whose products keep their size: blocks of a scale and 32 bytes."""
-    blocks = shape[0] * shape[1] // 32 * (shape[2] if len(shape) > 2 else 1)
-    scale = struct.pack("<e", shape[0] ** -0.5 / 74)  # random bytes spread by 74
-    out = bytearray(34 * blocks)
-    for at in range(34):
-        out[at::34] = scale[at:at + 1] * blocks if at < 2 else rng.randbytes(blocks)
-    return out
-
-
-def make_random(folder, model, name, shape):
-    """A model of a given shape with the tokenizer of `model` and random weights, in Q8_0."""
+def make_random(folder, model, name):
     out = folder / f"random-{name}.gguf"
-    if out.exists():
-        return out
-    say(f"making {out.name}")
-    sys.path.insert(0, str(ROOT / "tests" / "e2e"))
-    import tiny_model as gguf  # the tests' writer of GGUF files
-    keys, tokens = gguf.read_tokenizer(model)
-    arch = "qwen3moe" if shape.experts else "llama"
-    width, kv = shape.width, shape.kv_heads * shape.head_size
-    query = shape.heads * shape.head_size
-    shapes = {"token_embd.weight": (width, len(tokens)), "output_norm.weight": (width,)}
-    for layer in range(shape.layers):
-        one = {"attn_norm": (width,), "ffn_norm": (width,), "attn_q": (width, query), "attn_k": (width, kv), "attn_v": (width, kv),
-               "attn_output": (query, width)}
-        if shape.experts:
-            one |= {"attn_q_norm": (shape.head_size,), "attn_k_norm": (shape.head_size,), "ffn_gate_inp": (width, shape.experts),
-                    "ffn_gate_exps": (width, shape.feed_forward, shape.experts),
-                    "ffn_up_exps": (width, shape.feed_forward, shape.experts),
-                    "ffn_down_exps": (shape.feed_forward, width, shape.experts)}
-        else:
-            one |= {"ffn_gate": (width, shape.feed_forward), "ffn_up": (width, shape.feed_forward),
-                    "ffn_down": (shape.feed_forward, width)}
-        shapes.update({f"blk.{layer}.{part}.weight": of for part, of in one.items()})
-    rng = random.Random(1)
-    tensors = {}
-    for part, of in shapes.items():
-        if len(of) == 1:
-            tensors[part] = (of, gguf.FLOAT32, struct.pack(f"<{of[0]}f", *[1.0] * of[0]))
-        elif "gate_inp" in part:  # routers are float32 in published files
-            values = [rng.gauss(0, of[0] ** -0.5) for _ in range(of[0] * of[1])]
-            tensors[part] = (of, gguf.FLOAT32, struct.pack(f"<{len(values)}f", *values))
-        else:
-            tensors[part] = (of, gguf.Q8_0, random_q8(rng, of))
-    head = [gguf.key("general.architecture", 8, gguf.text(arch)), gguf.u32(f"{arch}.block_count", shape.layers),
-            gguf.u32(f"{arch}.context_length", 8192), gguf.u32(f"{arch}.embedding_length", width),
-            gguf.u32(f"{arch}.feed_forward_length", shape.feed_forward), gguf.u32(f"{arch}.attention.head_count", shape.heads),
-            gguf.u32(f"{arch}.attention.head_count_kv", shape.kv_heads), gguf.u32(f"{arch}.rope.dimension_count", shape.head_size),
-            gguf.u32(f"{arch}.attention.key_length", shape.head_size), gguf.u32(f"{arch}.attention.value_length", shape.head_size),
-            gguf.key(f"{arch}.attention.layer_norm_rms_epsilon", 6, struct.pack("<f", 1e-5))]
-    if shape.experts:
-        head += [gguf.u32(f"{arch}.expert_count", shape.experts), gguf.u32(f"{arch}.expert_used_count", shape.experts_used),
-                 gguf.u32(f"{arch}.expert_feed_forward_length", shape.feed_forward)]
-    partial = out.with_suffix(".part")
-    gguf.write_file(partial, [*head, *keys], tensors)
-    partial.rename(out)
+    if not out.exists():
+        say(f"making {out.name}")
+        random_models.write(out, RANDOM[name][0], model)
     return out
 
 
@@ -419,6 +366,7 @@ def main():
     parser.add_argument("--wide-types", default=",".join(WIDE_TYPES), help="types of the random model of width 1,024; '' for none")
     parser.add_argument("--billion-types", default=",".join(BILLION_TYPES), help="types of the random model of a billion; '' for none")
     parser.add_argument("--experts-types", default=",".join(EXPERTS_TYPES), help="types of the random mixture; '' for none")
+    parser.add_argument("--memories", default=",".join(MEMORIES), help="random models with recurrent layers or windows; '' for none")
     parser.add_argument("--peers", default="llama,openvino", help="some of: llama,openvino")
     parser.add_argument("--json", type=pathlib.Path, help="write every round's figures to this file")
     args = parser.parse_args()
@@ -442,7 +390,8 @@ def main():
     def listed(option):
         return [kind for kind in option.split(",") if kind]
     types = make_types(folder, args.tutti, args.model, listed(args.types),
-                       {"1024": listed(args.wide_types), "billion": listed(args.billion_types), "experts": listed(args.experts_types)})
+                       {"1024": listed(args.wide_types), "billion": listed(args.billion_types), "experts": listed(args.experts_types),
+                        **{name: [MEMORY_TYPE] for name in listed(args.memories)}})
 
     default_engines = dict(engines)
     if "llama" in peers:

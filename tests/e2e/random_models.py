@@ -1,0 +1,150 @@
+"""Models of given shapes with random weights, for comparisons of speed and for tests of what a kind of layer needs.
+
+A model is a GGUF file in Q8_0 with the tokenizer of another model. Vectors are constants, and the random values of a matrix keep
+the size of its products, so that no engine meets values that trained weights never give.
+"""
+import dataclasses
+import random
+import struct
+
+import tiny_model as gguf
+
+# Values of vectors and of tensors with a value per head; 1 elsewhere. They let a state decay by about 2 % a token.
+CONSTANTS = {"ssm_a": -1.0, "ssm_dt.bias": -4.0, "ssm_conv1d.bias": 0.0}
+
+
+@dataclasses.dataclass(frozen=True)
+class Shape:
+    """Of a model: `feed_forward` is that of an expert where there are experts; layers outside `attention` have a recurrence."""
+    layers: int
+    width: int
+    heads: int
+    kv_heads: int
+    head_size: int
+    feed_forward: int
+    architecture: str = "llama"
+    experts: int = 0
+    experts_used: int = 0
+    attention: tuple = ()
+    window: int = 0        # of all layers but each sixth
+    taps: int = 0          # of a recurrence's convolution
+    state_heads: int = 0
+    state_size: int = 0
+    state_head_size: int = 0
+    state_groups: int = 0
+
+    def attends(self, layer):
+        return not self.attention or layer in self.attention
+
+
+def float_key(name, value):
+    return gguf.key(name, 6, struct.pack("<f", value))
+
+
+def u32_array(name, values):
+    return gguf.key(name, 9, struct.pack("<IQ", 4, len(values)) + struct.pack(f"<{len(values)}I", *values))
+
+
+def layer_tensors(shape, layer):
+    """{name without "blk.N.": shape, with the columns first} of one layer."""
+    width, kv, query = shape.width, shape.kv_heads * shape.head_size, shape.heads * shape.head_size
+    inner = shape.state_heads * shape.state_head_size
+    states = 2 * shape.state_groups * shape.state_size
+    norms = ("attn_norm", *{"qwen35": ("post_attention_norm",), "gemma3": ("post_attention_norm", "ffn_norm", "post_ffw_norm")}
+             .get(shape.architecture, ("ffn_norm",)))
+    out = {f"{norm}.weight": (width,) for norm in norms}
+    if shape.attends(layer):
+        gated = 2 if shape.architecture == "qwen35" else 1
+        out |= {"attn_q.weight": (width, gated * query), "attn_k.weight": (width, kv), "attn_v.weight": (width, kv),
+                "attn_output.weight": (query, width)}
+        if shape.architecture in ("qwen3moe", "lfm2", "qwen35", "gemma3"):
+            out |= {"attn_q_norm.weight": (shape.head_size,), "attn_k_norm.weight": (shape.head_size,)}
+    elif shape.architecture == "lfm2":
+        out |= {"shortconv.in_proj.weight": (width, 3 * width), "shortconv.out_proj.weight": (width, width),
+                "shortconv.conv.weight": (shape.taps, width)}
+    elif shape.architecture == "granitehybrid":
+        out |= {"ssm_in.weight": (width, 2 * inner + states + shape.state_heads), "ssm_out.weight": (inner, width),
+                "ssm_conv1d.weight": (shape.taps, inner + states), "ssm_conv1d.bias": (inner + states,),
+                "ssm_dt.bias": (shape.state_heads,), "ssm_a": (1, shape.state_heads), "ssm_d": (1, shape.state_heads),
+                "ssm_norm.weight": (inner // shape.state_groups, shape.state_groups)}
+    else:
+        out |= {"attn_qkv.weight": (width, states + inner), "attn_gate.weight": (width, inner),
+                "ssm_beta.weight": (width, shape.state_heads), "ssm_alpha.weight": (width, shape.state_heads),
+                "ssm_conv1d.weight": (shape.taps, states + inner), "ssm_dt.bias": (shape.state_heads,),
+                "ssm_a": (shape.state_heads,), "ssm_norm.weight": (shape.state_head_size,), "ssm_out.weight": (inner, width)}
+    if shape.experts:
+        return out | {"ffn_gate_inp.weight": (width, shape.experts),
+                      "ffn_gate_exps.weight": (width, shape.feed_forward, shape.experts),
+                      "ffn_up_exps.weight": (width, shape.feed_forward, shape.experts),
+                      "ffn_down_exps.weight": (shape.feed_forward, width, shape.experts)}
+    return out | {"ffn_gate.weight": (width, shape.feed_forward), "ffn_up.weight": (width, shape.feed_forward),
+                  "ffn_down.weight": (shape.feed_forward, width)}
+
+
+def keys_of(shape):
+    arch = shape.architecture
+    rotated = shape.head_size // 4 if arch == "qwen35" else shape.head_size
+    keys = [gguf.key("general.architecture", 8, gguf.text(arch)), gguf.u32(f"{arch}.block_count", shape.layers),
+            gguf.u32(f"{arch}.context_length", 8192), gguf.u32(f"{arch}.embedding_length", shape.width),
+            gguf.u32(f"{arch}.feed_forward_length", shape.feed_forward), gguf.u32(f"{arch}.attention.head_count", shape.heads),
+            gguf.u32(f"{arch}.rope.dimension_count", rotated),
+            gguf.u32(f"{arch}.attention.key_length", shape.head_size), gguf.u32(f"{arch}.attention.value_length", shape.head_size),
+            float_key(f"{arch}.attention.layer_norm_rms_epsilon", 1e-5)]
+    if arch in ("lfm2", "granitehybrid"):
+        keys.append(u32_array(f"{arch}.attention.head_count_kv",
+                              [shape.kv_heads if shape.attends(i) else 0 for i in range(shape.layers)]))
+    else:
+        keys.append(gguf.u32(f"{arch}.attention.head_count_kv", shape.kv_heads))
+    if shape.experts:
+        keys += [gguf.u32(f"{arch}.expert_count", shape.experts), gguf.u32(f"{arch}.expert_used_count", shape.experts_used),
+                 gguf.u32(f"{arch}.expert_feed_forward_length", shape.feed_forward)]
+    if shape.window:
+        keys.append(gguf.u32(f"{arch}.attention.sliding_window", shape.window))
+    if arch == "lfm2":
+        keys.append(gguf.u32("lfm2.shortconv.l_cache", shape.taps))
+    if arch in ("granitehybrid", "qwen35"):
+        keys += [gguf.u32(f"{arch}.ssm.conv_kernel", shape.taps), gguf.u32(f"{arch}.ssm.state_size", shape.state_size),
+                 gguf.u32(f"{arch}.ssm.group_count", shape.state_groups), gguf.u32(f"{arch}.ssm.time_step_rank", shape.state_heads),
+                 gguf.u32(f"{arch}.ssm.inner_size", shape.state_heads * shape.state_head_size)]
+    if arch == "granitehybrid":  # as in the published models of a billion
+        keys += [float_key("granitehybrid.embedding_scale", 12), float_key("granitehybrid.residual_scale", 0.22),
+                 float_key("granitehybrid.logit_scale", 6), float_key("granitehybrid.attention.scale", 1 / shape.head_size),
+                 gguf.key("granitehybrid.rope.scaling.finetuned", 7, b"\0")]
+    if arch == "qwen35":
+        keys += [gguf.u32("qwen35.full_attention_interval", 4), u32_array("qwen35.rope.dimension_sections", [11, 11, 10, 0])]
+    return keys
+
+
+def random_q8(rng, shape):
+    """Random values of a matrix in Q8_0 whose products keep their size: blocks of a scale and 32 bytes."""
+    blocks = shape[0] * shape[1] // 32 * (shape[2] if len(shape) > 2 else 1)
+    scale = struct.pack("<e", shape[0] ** -0.5 / 74)  # random bytes spread by 74
+    out = bytearray(34 * blocks)
+    for at in range(34):
+        out[at::34] = scale[at:at + 1] * blocks if at < 2 else rng.randbytes(blocks)
+    return out
+
+
+def random_tensor(rng, name, shape):
+    """(shape, type, encoded values). `name`: without "blk.N."."""
+    count = shape[0] * (shape[1] if len(shape) > 1 else 1)
+    if len(shape) == 1 or 1 in shape or "norm" in name:
+        return shape, gguf.FLOAT32, struct.pack(f"<{count}f", *[CONSTANTS.get(name, 1.0)] * count)
+    if "gate_inp" in name or "conv.weight" in name or "conv1d" in name:  # float32 in published files
+        values = [rng.gauss(0, shape[0] ** -0.5) for _ in range(count)]
+        return shape, gguf.FLOAT32, struct.pack(f"<{count}f", *values)
+    return shape, gguf.Q8_0, random_q8(rng, shape)
+
+
+def write(path, shape, tokenizer_of):
+    """A model of a given shape with the tokenizer of another GGUF file."""
+    tokenizer_keys, tokens = gguf.read_tokenizer(tokenizer_of)
+    rng = random.Random(1)
+    last = "token_embd_norm.weight" if shape.architecture == "lfm2" else "output_norm.weight"
+    tensors = {name: random_tensor(rng, name, of)
+               for name, of in {"token_embd.weight": (shape.width, len(tokens)), last: (shape.width,)}.items()}
+    for layer in range(shape.layers):
+        tensors.update((f"blk.{layer}.{name}", random_tensor(rng, name, of)) for name, of in layer_tensors(shape, layer).items())
+    partial = path.with_suffix(".part")
+    gguf.write_file(partial, [*keys_of(shape), *tokenizer_keys], tensors)
+    partial.rename(path)

@@ -1,0 +1,102 @@
+"""Rows R13 and R14 through the server: models whose layers keep a recurrent state or a window of keys give the answers of a
+quiet server while others run, after preemption, and in a second turn that finds the first one's memory."""
+import concurrent.futures
+import os
+import pathlib
+import random
+import tempfile
+import unittest
+
+import random_models
+from harness import MODEL, Server, amount, figure
+from random_models import Shape
+
+CLIENTS = amount(8, 12, 24)
+TURNS = amount(1, 2, 12)
+MOST_TURNS = 20  # until a sequence is preempted, which depends on how the requests come
+WORDS = "river stone cloud lemon seven north glass winter copper garden letter window".split()
+KINDS = {
+    "lfm2": Shape(4, 128, 4, 2, 32, 256, "lfm2", attention=(1, 3), taps=3),
+    "granitehybrid": Shape(4, 64, 2, 1, 32, 128, "granitehybrid", attention=(1, 3), taps=4, state_heads=4, state_size=32,
+                           state_head_size=32, state_groups=1),
+    "qwen35": Shape(4, 128, 2, 1, 64, 256, "qwen35", attention=(3,), taps=4, state_heads=4, state_size=32, state_head_size=32,
+                    state_groups=2),
+    "gemma3": Shape(12, 128, 4, 4, 32, 256, "gemma3", window=64),
+}
+
+
+class MemoryKinds(unittest.TestCase):
+    def serve(self, kind, memory, *options):
+        """A server with so little memory that running sequences must give up theirs."""
+        folder = tempfile.TemporaryDirectory(prefix="tutti-memory-kinds-")
+        self.addCleanup(folder.cleanup)
+        path = pathlib.Path(folder.name, f"{kind}.gguf")
+        cache = os.environ.get("TUTTI_CACHE") or os.path.expanduser("~/.cache/tutti")
+        random_models.write(path, KINDS[kind], os.path.join(cache, "models", "SmolLM2-135M-Instruct.Q4_1.gguf"))
+        server = Server("--context", "512", "--kv-cache-bytes", memory, *options,
+                        model=f"{MODEL}={path}")
+        self.addCleanup(server.stop)
+        return server
+
+    def say(self, server, messages, salt):
+        body = {"model": MODEL, "messages": messages, "max_tokens": 96, "temperature": 1, "seed": 5, "ignore_eos": True,
+                "cache_salt": salt}
+        answer = server.post_json("/v1/chat/completions", body)
+        return answer["choices"][0]["message"]["content"], answer["usage"]["prompt_tokens_details"]["cached_tokens"]
+
+    def talk(self, server, number, salt):
+        """A dialog of two questions: (both answers, tokens of the second prompt that were found)."""
+        rng = random.Random(number)
+        messages, said, cached = [], [], 0
+        for _ in range(2):
+            messages.append({"role": "user", "content": " ".join(rng.choices(WORDS, k=rng.randint(5, 120)))})
+            text, cached = self.say(server, messages, salt)
+            said.append(text)
+            messages.append({"role": "assistant", "content": text})
+        return said, cached
+
+    @staticmethod
+    def preemptions(server):
+        return server.metric("tutti_preemptions_total")
+
+    def check(self, kind, memory, *options):
+        server = self.serve(kind, memory, *options)
+        quiet = [self.talk(server, number, "quiet")[0] for number in range(CLIENTS)]
+        self.assertEqual(len({first for first, _ in quiet}), CLIENTS, "the answers tell the dialogs apart")
+        turn = 0
+        while turn < TURNS or (self.preemptions(server) == 0 and turn < MOST_TURNS):
+            with concurrent.futures.ThreadPoolExecutor(CLIENTS) as pool:
+                talks = list(pool.map(lambda number: self.talk(server, number, f"turn {turn}"), range(CLIENTS)))
+            self.assertEqual([said for said, _ in talks], quiet)
+            turn += 1
+        alone = self.talk(server, 0, "alone")
+        self.assertEqual(alone[0], quiet[0])
+        server.wait_idle()
+        figure(f"{kind}: {turn * CLIENTS} dialogs of two questions, {self.preemptions(server):.0f} preemptions, {alone[1]} tokens found")
+        self.assertGreater(self.preemptions(server), 0)
+        self.assertGreater(alone[1], 0, "the second question finds the first one's memory")
+        return server
+
+    def check_states(self, kind):
+        server = self.check(kind, "1MiB", "--max-num-seqs", str(CLIENTS))
+        self.assertGreater(server.metric("tutti_state_slots", state="cached"), 0)
+        self.assertEqual(server.metric("tutti_state_slots", state="active"), 0)
+
+    def test_short_convolutions(self):
+        self.check_states("lfm2")
+
+    def test_mamba_2(self):
+        self.check_states("granitehybrid")
+
+    def test_delta_net(self):
+        self.check_states("qwen35")
+
+    def test_windows(self):
+        # The windows of those that run have all the memory that they need: the other layers are short of it.
+        server = self.check("gemma3", "2700KiB", "--max-num-seqs", "4", "--prefill-chunk", "64")
+        self.assertGreater(server.metric("tutti_kv_window_blocks"), 0)
+        self.assertEqual(server.metric("tutti_kv_window_blocks", state="active"), 0)
+
+
+if __name__ == "__main__":
+    unittest.main()
