@@ -40,6 +40,9 @@ from random_models import Shape  # noqa: E402
 PAGE = ROOT / "docs" / "benchmarks.md"
 BEGIN, END = "<!-- bench-peers: begin -->", "<!-- bench-peers: end -->"
 LLAMA_PACKAGE = ("llama-cpp-python", "0.3.36")
+# What processors with AMX have besides. This version of llama.cpp, built by g++ 12, ends in a segmentation fault in its first
+# product on AMX tiles (ggml_backend_amx_mul_mat).
+BESIDE_AMX = ("SSE42", "AVX", "AVX2", "FMA", "F16C", "BMI2", "AVX512", "AVX512_VBMI", "AVX512_VNNI", "AVX512_BF16")
 OPENVINO_PACKAGE = "openvino-genai==2026.4.1"
 NEW = 64
 # (prompt tokens, streams); 0 streams: prefill alone.
@@ -109,6 +112,10 @@ def install_environment(folder):
     return python
 
 
+def has_amx():
+    return " amx_tile " in pathlib.Path("/proc/cpuinfo").read_text()
+
+
 def install_llama(folder, python, jobs, programs=("llama-batched-bench", "llama-bench", "llama-quantize")):
     """llama.cpp, native release build, from the source distribution that carries it."""
     binaries = folder / "llama-build" / "bin"
@@ -127,8 +134,11 @@ def install_llama(folder, python, jobs, programs=("llama-batched-bench", "llama-
             tar.extractall(folder / "sdist")
         shutil.move(next((folder / "sdist").glob("*/vendor/llama.cpp")), source)
     say(f"building llama.cpp with {jobs} jobs (quarter of an hour on two cores); log in {log}")
+    native = ["-DGGML_NATIVE=ON"]
+    if has_amx():
+        native = ["-DGGML_NATIVE=OFF", *(f"-DGGML_{feature}=ON" for feature in BESIDE_AMX)]
     run(["cmake", "-G", "Ninja", "-S", source, "-B", folder / "llama-build", "-DCMAKE_BUILD_TYPE=Release",
-         "-DGGML_NATIVE=ON", "-DBUILD_SHARED_LIBS=OFF", "-DLLAMA_CURL=OFF", "-DLLAMA_OPENSSL=OFF",
+         *native, "-DBUILD_SHARED_LIBS=OFF", "-DLLAMA_CURL=OFF", "-DLLAMA_OPENSSL=OFF",
          "-DLLAMA_BUILD_TESTS=OFF", "-DLLAMA_BUILD_EXAMPLES=OFF", f"-DLLAMA_BUILD_SERVER={'ON' if 'llama-server' in programs else 'OFF'}",
          "-DLLAMA_BUILD_TOOLS=ON", "-DLLAMA_USE_PREBUILT_UI=OFF"], log)
     run(["nice", "ninja", f"-j{jobs}", "-C", folder / "llama-build", *programs], log)
@@ -192,7 +202,7 @@ def measure_tutti(binary, model, threads, points):
 
     def bench(prompt, new, batch):
         out = json.loads(run([binary, "bench", "engine", model, "--prompt", prompt, "--gen", new, "--batch", batch,
-                              "--repeat", 1, "--threads", threads, "--json", "-"]))
+                              "--repeat", 1, "--threads", threads, "--kv-cache-bytes", "4GiB", "--json", "-"]))
         machines.append(out["machine"])
         return out["rows"]
     for prompt, streams in points:
@@ -253,6 +263,7 @@ def table(best, gate, points, rounds, model, load, missing):
              f"{machine['f32_gflops']:.0f} GFLOPS, bfloat16 {machine['bf16_gflops']:.0f} GFLOPS. Model file: `{model.name}`. Figures are "
              f"output tokens/s, the best of {rounds} alternating rounds. Decode columns give prompt tokens x sequences, with {NEW} new "
              f"tokens for each sequence. Load average: {load[0]:.1f} before, {load[1]:.1f} after." +
+             (" llama.cpp is built without AMX." if LLAMA in best and has_amx() else "") +
              "".join(f" {name} cannot open this file." for name in missing), "",
              "| | " + " | ".join(map(name_of, points)) + " |",
              "|---" * (len(points) + 1) + "|"]
