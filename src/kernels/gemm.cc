@@ -12,42 +12,63 @@ constexpr size_t RoundUp(size_t value, size_t multiple) {
   return (value + multiple - 1) / multiple * multiple;
 }
 
+// What a format's weights are multiplied with.
+enum class Products : uint8_t {
+  kInt8Blocks,  // int8, and a scale per block on both sides
+  kInt8Rows,    // int8, and a scale per row on both sides
+  kBf16,        // bfloat16
+  kFloats,      // activations as they are
+};
+
 // In the order of WeightFormat.
 constexpr struct {
   const char* name;
   size_t block_bytes;
+  Products products;
 } kFormats[] = {
-    {"Q4_0", 512 + 64},
-    {"Q4_1", 512 + 128},
-    {"MXFP4", 512 + 64},
-    {"Q5_0", 512 + 128 + 64},
-    {"Q5_1", 512 + 128 + 128},
-    {"Q6", 512 + 256 + 128},
-    {"Q8_0", 1024 + 64},
-    {"I8_ROW", 1024},
-    {"BF16x2", 2048},
-    {"F32", 4096},
-    {"F16", 2048},
-    {"BF16", 2048},
+    {"Q4_0", 512 + 64, Products::kInt8Blocks},
+    {"Q4_1", 512 + 128, Products::kInt8Blocks},
+    {"MXFP4", 512 + 64, Products::kInt8Blocks},
+    {"Q5_0", 512 + 128 + 64, Products::kInt8Blocks},
+    {"Q5_1", 512 + 128 + 128, Products::kInt8Blocks},
+    {"Q6", 512 + 256 + 128, Products::kInt8Blocks},
+    {"Q8_0", 1024 + 64, Products::kInt8Blocks},
+    {"I8_ROW", 1024, Products::kInt8Rows},
+    {"BF16x2", 2048, Products::kBf16},
+    {"F32", 4096, Products::kFloats},
+    {"F16", 2048, Products::kFloats},
+    {"BF16", 2048, Products::kFloats},
 };
 static_assert(std::size(kFormats) == static_cast<size_t>(WeightFormat::kBf16) + 1);
 
-}  // namespace
-
-size_t BlockBytes(WeightFormat format) {
+const auto& TraitsOf(WeightFormat format) {
   CHECK(static_cast<size_t>(format) < std::size(kFormats))
       << "weight format " << static_cast<int>(format);
-  return kFormats[static_cast<size_t>(format)].block_bytes;
+  return kFormats[static_cast<size_t>(format)];
 }
 
-bool IsQuantized(WeightFormat format) { return format < WeightFormat::kF32; }
+}  // namespace
+
+size_t BlockBytes(WeightFormat format) { return TraitsOf(format).block_bytes; }
+
+bool IsQuantized(WeightFormat format) { return TraitsOf(format).products != Products::kFloats; }
 
 ScalePer ActivationScale(WeightFormat format) {
-  if (format == WeightFormat::kBf16Pairs) return ScalePer::kNone;
-  return format == WeightFormat::kI8Row ? ScalePer::kRow : ScalePer::kBlock;
+  switch (TraitsOf(format).products) {
+    case Products::kBf16:
+      return ScalePer::kNone;
+    case Products::kInt8Rows:
+      return ScalePer::kRow;
+    case Products::kInt8Blocks:
+    case Products::kFloats:
+      break;
+  }
+  return ScalePer::kBlock;
 }
 
-bool HasBlockScales(WeightFormat format) { return format < WeightFormat::kI8Row; }
+bool HasBlockScales(WeightFormat format) {
+  return TraitsOf(format).products == Products::kInt8Blocks;
+}
 
 ScalePer ActivationScale(const PackedMatrix& matrix) {
   return matrix.in_bf16 ? ScalePer::kNone : ActivationScale(matrix.format);
