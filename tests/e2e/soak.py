@@ -9,7 +9,8 @@ import subprocess
 import sys
 import time
 
-FIRST = ["test_load", "test_life", "test_limits", "test_scoring", "test_policies", "soak_measured", "test_mqtt_broker"]
+FIRST = ["test_load", "test_life", "test_limits", "test_scoring", "test_policies", "soak_measured", "test_mqtt_broker",
+         "test_memory_kinds"]
 CANARY_S = 60  # minimum time for the canaries
 
 

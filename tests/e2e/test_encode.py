@@ -12,7 +12,7 @@ import xml.dom.minidom
 
 import encoder_models
 from encoder_models import EMBEDDER, cosine
-from harness import STEP_S, Server, amount, free_port
+from harness import STEP_S, Server, amount, free_port, grpc_streams, judged
 
 
 def tutti(*arguments, text=None):
@@ -159,7 +159,8 @@ class Benches(unittest.TestCase):
         with open(self.path("r.json")) as file:
             one, eight = json.load(file)["rows"]
         self.assertEqual(one["forward_batch"], 1)
-        self.assertGreater(eight["forward_batch"], 1.2)
+        if judged("batches of several callers", "the callers share the threads with a model that takes seconds", by=("thread",)):
+            self.assertGreater(eight["forward_batch"], 1.2)
         self.assertGreaterEqual(eight["busy"], 0.95 * one["busy"])
         self.assertGreater(eight["stages_ms"]["queue"], 0)  # how long depends on what else the cores do
 
@@ -176,6 +177,7 @@ class Benches(unittest.TestCase):
         self.assertNotIn(b"measured again", done.stdout)
         self.assertEqual(done.stdout.count(b"measured before"), 4)
 
+    @grpc_streams()
     def test_texts_that_the_model_cuts_are_reported_before_measuring(self):
         for kind in ("encode", "grpc"):
             done = tutti("bench", kind, EMBEDDER, "--concurrency", "1", "--requests", "3", "--warmup", "0", "--tokens", "300", "--json", self.path("r.json"))
@@ -243,6 +245,7 @@ class BenchesOfAServer(unittest.TestCase):
         done = tutti("bench", "encode", "--url", self.server.url, "--concurrency", "2", "--requests", "10", "--warmup", "0")
         self.assertEqual(done.returncode, 0, done.stderr)
 
+    @grpc_streams()
     def test_a_key_that_is_missing_is_told_by_its_place(self):
         server = Server("--grpc-port", str(free_port()), model=EMBEDDER, environment={"TUTTI_API_KEY": self.KEY})
         self.addCleanup(server.stop)

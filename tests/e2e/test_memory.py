@@ -27,7 +27,7 @@ class Memory(unittest.TestCase):
         self.assertLessEqual(facts["kv_pool_bytes"], POOL)
         self.assertGreater(facts["kv_pool_bytes"], POOL - 32 * facts["kv_token_bytes"])
         begin = time.monotonic()
-        server = Server("--kv-cache-bytes", str(POOL), model=MODEL)
+        server = Server("--kv-cache-bytes", str(POOL), "--sched-queue-age-s", "0", model=MODEL)
         ready = time.monotonic() - begin
         try:
             # The pool is filled: eight long prompts at once.
