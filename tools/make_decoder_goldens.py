@@ -72,6 +72,7 @@ def families(transformers):
                   original_max_position_embeddings=64)
     t = transformers
     five = dict(shape, num_hidden_layers=5)  # of layers that come in groups of four
+    latent = dict(shape, num_key_value_heads=4)
     if t.__version__ >= "5":
         few = {key: value for key, value in shape.items() if key != "intermediate_size"}
         growing = dict(yarn, rope_theta=10000.0, original_max_position_embeddings=16, llama_4_scaling_beta=0.25)
@@ -102,6 +103,12 @@ def families(transformers):
                 **dict(shape, num_key_value_heads=1), head_dim=16, mamba_num_heads=2, mamba_head_dim=64, ssm_state_size=32,
                 n_groups=1, conv_kernel=3, use_conv_bias=False, use_bias=True, mlp_bias=True, chunk_size=8,
                 layers_block_type=["full_attention", "linear_attention", "linear_attention", "mlp"]))),
+            # 4.57 does not multiply scores by the squared factor of YaRN.
+            ("deepseek_v2 with groups", "deepseek2", t.DeepseekV2ForCausalLM(t.DeepseekV2Config(
+                **latent, q_lora_rank=64, kv_lora_rank=32, qk_nope_head_dim=32, qk_rope_head_dim=16, v_head_dim=32,
+                n_routed_experts=8, num_experts_per_tok=3, n_shared_experts=1, moe_intermediate_size=32, n_group=4,
+                topk_group=2, topk_method="group_limited_greedy", routed_scaling_factor=1.5,
+                rope_parameters=dict(yarn, rope_theta=10000.0, mscale=0.707, mscale_all_dim=0.707)))),
         ]
     gemma = dict(shape, head_dim=32, query_pre_attn_scalar=32, sliding_window=16, tie_word_embeddings=False)
     return [
@@ -234,6 +241,20 @@ def families(transformers):
             **dict(shape, num_key_value_heads=1), head_dim=16, mamba_d_ssm=64, mamba_n_heads=2, mamba_d_state=32,
             mamba_n_groups=2, mamba_d_conv=3, mamba_conv_bias=False, mamba_rms_norm=True, mamba_norm_before_gate=False, mamba_chunk_size=8,
             ssm_out_multiplier=0.5))),
+        ("deepseek_v2", "deepseek2", t.DeepseekV2ForCausalLM(t.DeepseekV2Config(
+            **latent, q_lora_rank=None, kv_lora_rank=32, qk_nope_head_dim=24, qk_rope_head_dim=8, v_head_dim=16,
+            n_routed_experts=6, num_experts_per_tok=3, n_shared_experts=2, moe_intermediate_size=32,
+            first_k_dense_replace=1))),
+        ("deepseek_v3", "deepseek2", t.DeepseekV3ForCausalLM(t.DeepseekV3Config(
+            **latent, q_lora_rank=32, kv_lora_rank=64, qk_nope_head_dim=32, qk_rope_head_dim=32, v_head_dim=48,
+            n_routed_experts=8, num_experts_per_tok=2, n_shared_experts=1, moe_intermediate_size=32, n_group=4, topk_group=2,
+            first_k_dense_replace=1, rope_scaling=dict(yarn, mscale=1.0, mscale_all_dim=1.0)))),
+        # The shape of Moonlight.
+        ("deepseek_v3 without groups", "deepseek2", t.DeepseekV3ForCausalLM(t.DeepseekV3Config(
+            **dict(latent, num_attention_heads=2, num_key_value_heads=2), q_lora_rank=None, kv_lora_rank=64,
+            qk_nope_head_dim=16, qk_rope_head_dim=16, v_head_dim=32, n_routed_experts=5, num_experts_per_tok=3,
+            n_shared_experts=2, moe_intermediate_size=32, n_group=1, topk_group=1, first_k_dense_replace=1,
+            routed_scaling_factor=2.446, rope_theta=50000.0))),
     ]
 
 
@@ -357,6 +378,31 @@ def gguf_keys(arch, c):
                      "rope.scaling.low_freq_factor": scaling["low_freq_factor"],
                      "rope.scaling.high_freq_factor": scaling["high_freq_factor"],
                      "rope.scaling.original_context_length": scaling["original_max_position_embeddings"]})
+    if arch == "deepseek2":
+        keys.update(gguf_latent_keys(c))
+    return keys
+
+
+def gguf_latent_keys(c):
+    """Of deepseek2. Old converters write the heads as they are multiplied, newer ones those of one common latent row, and
+    the matrix of keys and values in two parts. The models with a rank of queries are as new ones write them."""
+    keys = {"attention.kv_lora_rank": c["kv_lora_rank"], "rope.dimension_count": c["qk_rope_head_dim"],
+            "expert_feed_forward_length": c["moe_intermediate_size"], "expert_shared_count": c["n_shared_experts"],
+            "expert_weights_scale": c["routed_scaling_factor"], "expert_weights_norm": c["norm_topk_prob"],
+            "expert_gating_func": 1 if c["model_type"] == "deepseek_v2" else 2,
+            "leading_dense_block_count": c["first_k_dense_replace"]}
+    heads = {"key_length": c["qk_nope_head_dim"] + c["qk_rope_head_dim"], "value_length": c["v_head_dim"]}
+    if c["q_lora_rank"]:
+        keys.update({"attention.q_lora_rank": c["q_lora_rank"], "attention.head_count_kv": 1,
+                     "attention.key_length": c["kv_lora_rank"] + c["qk_rope_head_dim"],
+                     "attention.value_length": c["kv_lora_rank"]})
+        heads = {key + "_mla": value for key, value in heads.items()}
+    keys.update({"attention." + key: value for key, value in heads.items()})
+    if c.get("n_group"):
+        keys.update({"expert_group_count": c["n_group"], "expert_group_used_count": c["topk_group"]})
+    scaling = c.get("rope_scaling") or c.get("rope_parameters") or {}
+    if "mscale_all_dim" in scaling:
+        keys["rope.scaling.yarn_log_multiplier"] = 0.1 * scaling["mscale_all_dim"]
     return keys
 
 
@@ -391,6 +437,9 @@ def gguf_names(arch, names, layers):
         if arch == "gpt-oss" and ".mlp.experts." in name:
             block, part = f"blk.{name.split('.')[2]}.ffn_", ".bias" if name.endswith("_bias") else ".weight"
             mapped = f"{block}gate_exps{part}+{block}up_exps{part}" if "gate_up" in name else f"{block}down_exps{part}"
+        if ".kv_b_proj." in name and any(".q_a_proj." in other for other in names):
+            block = f"blk.{name.split('.')[2]}.attn_"
+            mapped = f"{block}k_b.weight+{block}v_b.weight"
         if name.endswith(".self_attn.sinks"):
             mapped += ".weight"
         if ".in_proj_qkvz." in name:

@@ -18,18 +18,66 @@
 namespace tutti::model {
 namespace {
 
-Status ReadShape(const Family& family, const HyperParameters& metadata, ModelConfig& config) {
-  RETURN_IF_ERROR(ReadInt(metadata, "block_count", 1, kMaxLayers, &config.layers));
-  RETURN_IF_ERROR(ReadInt(metadata, "context_length", 1, kMaxContext, &config.context_length));
-  RETURN_IF_ERROR(ReadInt(metadata, "embedding_length", 1, kMaxWidth, &config.width));
-  // A mixture may have no layer of that width.
-  const bool of_experts = family.expert_width_key && !metadata.Has("feed_forward_length");
-  const char* const width_key = of_experts ? "expert_feed_forward_length" : "feed_forward_length";
-  ASSIGN_OR_RETURN(const int64_t feed_forward,
-                   family.kv_heads_by_layer ? metadata.IntOfSome(width_key, 1, kMaxFeedForward)
-                                            : metadata.Int(width_key, 1, kMaxFeedForward));
-  config.feed_forward = static_cast<int>(feed_forward);
-  RETURN_IF_ERROR(ReadInt(metadata, "attention.head_count", 1, kMaxHeads, &config.heads));
+// Heads of latent attention. New converters write them as one kv head of the common row and its
+// rotating key, and the heads that are multiplied under names of their own.
+Status ReadLatentHeads(Form form, const HyperParameters& metadata, ModelConfig& config) {
+  const auto read = [&](std::string_view key, int low, int* out) {
+    return ReadInt(metadata, key, low, kMaxWidth, out);
+  };
+  RETURN_IF_ERROR(read("attention.kv_lora_rank", 1, &config.latent_rank));
+  if (metadata.Has("attention.q_lora_rank"))
+    RETURN_IF_ERROR(read("attention.q_lora_rank", 1, &config.query_rank));
+  int rotating = 0;
+  RETURN_IF_ERROR(read("rope.dimension_count", 2, &rotating));
+  int kv_heads = config.heads;
+  if (metadata.Has("attention.head_count_kv"))
+    RETURN_IF_ERROR(read("attention.head_count_kv", 1, &kv_heads));
+  const char* value = "attention.value_length";
+  if (form == Form::kTransformers) {
+    RETURN_IF_ERROR(read("qk_nope_head_dim", 1, &config.head_dim));
+    config.head_dim += rotating;
+  } else if (metadata.Has("attention.key_length_mla")) {
+    int keys = 0, values = 0;
+    RETURN_IF_ERROR(read("attention.key_length", 1, &keys));
+    RETURN_IF_ERROR(read(value, 1, &values));
+    if (kv_heads != 1 || keys != config.latent_rank + rotating || values != config.latent_rank) {
+      return RefuseParameter("{} kv heads of {} and {} do not fit a latent row of {} and {} {}",
+                             kv_heads, keys, values, config.latent_rank,
+                             metadata.Spelled("rope.dimension_count"), rotating);
+    }
+    kv_heads = config.heads;
+    value = "attention.value_length_mla";
+    RETURN_IF_ERROR(read("attention.key_length_mla", 1, &config.head_dim));
+  } else {
+    RETURN_IF_ERROR(read("attention.key_length", 1, &config.head_dim));
+  }
+  RETURN_IF_ERROR(read(value, 1, &config.value_dim));
+  if (kv_heads != config.heads) {
+    return RefuseParameter("{} is {}, latent attention has one for each of {} heads",
+                           metadata.Spelled("attention.head_count_kv"), kv_heads, config.heads);
+  }
+  config.kv_heads = config.heads;
+  if (rotating >= config.head_dim) {
+    return RefuseParameter("{} is {}, not below the {} dimensions of a head",
+                           metadata.Spelled("rope.dimension_count"), rotating, config.head_dim);
+  }
+  if (config.value_dim > config.head_dim) {
+    return RefuseParameter("{} is {}, above the {} dimensions of a head's keys",
+                           metadata.Spelled(value), config.value_dim, config.head_dim);
+  }
+  for (const auto& [what, width] :
+       {std::pair{metadata.Spelled("attention.kv_lora_rank"), config.latent_rank},
+        {metadata.Spelled("attention.q_lora_rank"), config.query_rank},
+        {fmt::format("{} x {}", metadata.Spelled("attention.head_count"), metadata.Spelled(value)),
+         config.attended_rows()}}) {
+    if (width % 32 == 0) continue;
+    return RefuseParameter("{} is {}, not a multiple of 32 as the kernels need", what, width);
+  }
+  return OkStatus();
+}
+
+// Attention whose heads of keys and of values have one width.
+Status ReadHeads(const Family& family, const HyperParameters& metadata, ModelConfig& config) {
   int64_t kv_heads = config.heads;
   if (constexpr std::string_view kKey = "attention.head_count_kv"; metadata.Has(kKey)) {
     ASSIGN_OR_RETURN(kv_heads, family.kv_heads_by_layer ? metadata.IntOfSome(kKey, 1, kMaxHeads)
@@ -51,12 +99,32 @@ Status ReadShape(const Family& family, const HyperParameters& metadata, ModelCon
   if (key != value)
     return RefuseParameter("keys of {} and values of {} per head differ", key, value);
   config.head_dim = static_cast<int>(key);
+  return OkStatus();
+}
+
+Status ReadShape(const Family& family, Form form, const HyperParameters& metadata,
+                 ModelConfig& config) {
+  RETURN_IF_ERROR(ReadInt(metadata, "block_count", 1, kMaxLayers, &config.layers));
+  RETURN_IF_ERROR(ReadInt(metadata, "context_length", 1, kMaxContext, &config.context_length));
+  RETURN_IF_ERROR(ReadInt(metadata, "embedding_length", 1, kMaxWidth, &config.width));
+  // A mixture may have no layer of that width.
+  const bool of_experts = family.expert_width_key && !metadata.Has("feed_forward_length");
+  const char* const width_key = of_experts ? "expert_feed_forward_length" : "feed_forward_length";
+  ASSIGN_OR_RETURN(const int64_t feed_forward,
+                   family.kv_heads_by_layer ? metadata.IntOfSome(width_key, 1, kMaxFeedForward)
+                                            : metadata.Int(width_key, 1, kMaxFeedForward));
+  config.feed_forward = static_cast<int>(feed_forward);
+  RETURN_IF_ERROR(ReadInt(metadata, "attention.head_count", 1, kMaxHeads, &config.heads));
+  RETURN_IF_ERROR(family.latent ? ReadLatentHeads(form, metadata, config)
+                                : ReadHeads(family, metadata, config));
   if (int64_t{config.heads} * config.head_dim > kMaxWidth) {
     return RefuseParameter("{} heads of {} exceed a width of {}", config.heads, config.head_dim,
                            kMaxWidth);
   }
-  const std::string heads_wide = fmt::format("{} x {}", metadata.Spelled("attention.head_count"),
-                                             metadata.Spelled("attention.key_length"));
+  const std::string heads_wide =
+      fmt::format("{} x {}", metadata.Spelled("attention.head_count"),
+                  family.latent ? fmt::format("{} dimensions", config.head_dim)
+                                : metadata.Spelled("attention.key_length"));
   for (const auto& [what, width] : {std::pair{metadata.Spelled("embedding_length"), config.width},
                                     {metadata.Spelled("feed_forward_length"), config.feed_forward},
                                     {heads_wide, config.q_rows()}}) {
@@ -116,9 +184,18 @@ Status ReadYarn(const Family& family, Form form, const HyperParameters& metadata
   double magnitude = grown(1);
   const char* const divisor =
       whole ? "rope.scaling.mscale_all_dim" : "rope.scaling.yarn_log_multiplier";
-  ASSIGN_OR_RETURN(const double by, metadata.FloatOr("rope.scaling.mscale", whole ? 0 : 1, 0, 1e3));
-  ASSIGN_OR_RETURN(const double divided, metadata.FloatOr(divisor, 0, 0, 1e3));
+  ASSIGN_OR_RETURN(double divided, metadata.FloatOr(divisor, 0, 0, 1e3));
+  double otherwise = whole ? 0 : 1;
+  if (family.latent && !whole && divided != 0) {
+    divided *= 10;  // converters write a tenth of it for this attention, and no mscale: it is equal
+    otherwise = divided;
+  }
+  ASSIGN_OR_RETURN(const double by, metadata.FloatOr("rope.scaling.mscale", otherwise, 0, 1e3));
   if (by != 0 && divided != 0) magnitude = grown(by) / grown(divided);
+  if (family.latent && divided != 0) {
+    config.attention_scale =
+        grown(divided) * grown(divided) / std::sqrt(static_cast<double>(config.head_dim));
+  }
   ASSIGN_OR_RETURN(const double stated, metadata.FloatOr("rope.scaling.attn_factor",
                                                          whole ? magnitude : 1.0, 1e-3, 1e3));
   config.rope_yarn = true;
@@ -383,7 +460,7 @@ Result<ModelConfig> ReadModelConfig(const Family& family, Form form, const Hyper
   ModelConfig config;
   config.architecture = family.architecture;
   RETURN_IF_ERROR(RefuseUnsupported(family, keys));
-  RETURN_IF_ERROR(ReadShape(family, keys, config));
+  RETURN_IF_ERROR(ReadShape(family, form, keys, config));
   if (form == Form::kGguf) RETURN_IF_ERROR(LeaveOutPredictingLayers(keys, store, config));
   RETURN_IF_ERROR(RefuseWindow(family, keys, config));
   RETURN_IF_ERROR(ReadRope(family, form, keys, store, config));

@@ -37,6 +37,7 @@ inline constexpr int kMaxHeads = 1024;
 inline constexpr int kMaxVocabulary = 1 << 20;
 inline constexpr int kMaxContext = 1 << 24;
 inline constexpr int kMaxExperts = 1024;
+inline constexpr int kMaxExpertGroups = 64;
 
 // The values over which rows of queries and keys are normalised: before they rotate, or after it
 // (norm_rotated).
@@ -132,6 +133,13 @@ struct ModelConfig {
   std::string_view ffn_norm = "ffn_norm";  // tensor of the norm before the feed-forward
   double ffn_norm_scale = 1.0;             // its weights are multiplied by it
   double value_scale = 1.0;                // and values of attention by this
+  // Latent attention (DeepSeek): keys but for their last rope_dims, which all heads share, and
+  // values are products of a normalised row of this width. Each head has keys and values of its own
+  // in the cache. Rotating dimensions of a head are its last ones.
+  int latent_rank = 0;        // 0: another attention
+  int query_rank = 0;         // the same of queries; 0: they are products of the layer's input
+  int value_dim = 0;          // of a head's values, at most head_dim; 0: head_dim
+  float latent_norm_eps = 0;  // of the norms of these rows
   GateKind gate = GateKind::kSilu;
   std::vector<Xielu> xielu;      // [layers] with that activation; empty: another
   bool gated = true;             // activation(gate) * up, otherwise activation(up)
@@ -160,6 +168,11 @@ struct ModelConfig {
   bool expert_weights_sum_to_1 = true;  // the weights of those used, before they are scaled
   float expert_weights_scale = 1;
   RouterScore router_score = RouterScore::kSoftmax;
+  // Experts are in groups of as many, one behind another. A row uses experts of the groups with the
+  // greatest scores alone: that of their best expert, or the sum of their best two.
+  int expert_groups = 1;       // divides experts
+  int expert_groups_used = 1;  // of a row
+  bool groups_by_best_two = false;
   bool router_bias = false;        // scores have a bias added for the choice, not for the weights
   bool router_logit_bias = false;  // logits of the router have biases
   bool expert_bias = false;        // matrices of experts have biases
@@ -223,6 +236,8 @@ struct ModelConfig {
   }
   int q_rows() const { return heads * head_dim; }
   int kv_rows() const { return kv_heads * head_dim; }
+  int value_width() const { return value_dim == 0 ? head_dim : value_dim; }
+  int attended_rows() const { return heads * value_width(); }  // what the output projection reads
   kernels::AttentionShape attention_shape() const;
 };
 

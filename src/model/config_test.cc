@@ -548,6 +548,47 @@ TEST(ModelConfigTest, ReadsTheExpertsOfLfm2) {
   ExpectFolderRefused(lfm2 + R"("num_dense_layers":1,"conv_L_cache":9)", "2 to 4 tokens");
 }
 
+// The keys of DeepSeek V2 Lite and of Moonlight, but for a smaller width.
+TEST(ModelConfigTest, ReadsTheHeadsAndScoresOfDeepseek) {
+  const std::string heads = R"(,"num_key_value_heads":4,"q_lora_rank":null,"kv_lora_rank":512,
+      "qk_nope_head_dim":128,"qk_rope_head_dim":64,"v_head_dim":128,"moe_intermediate_size":1408,
+      "num_experts_per_tok":6,"n_routed_experts":64,"n_shared_experts":2,"n_group":1,
+      "topk_group":1,"first_k_dense_replace":1,"ep_size":1,"moe_layer_freq":1,"seq_aux":true,
+      "num_nextn_predict_layers":0)";
+  const auto lite = ReadFolder(R"("model_type":"deepseek_v2","scoring_func":"softmax",
+      "topk_method":"greedy","norm_topk_prob":false,"rope_scaling":{"beta_fast":32,"beta_slow":1,
+      "factor":40,"mscale":0.707,"mscale_all_dim":0.707,"original_max_position_embeddings":4096,
+      "type":"yarn"})" + heads);
+  ASSERT_TRUE(lite.ok()) << lite.status();
+  EXPECT_EQ(lite->head_dim, 192);
+  EXPECT_EQ(lite->kv_heads, 4);
+  EXPECT_EQ(lite->attended_rows(), 4 * 128);
+  EXPECT_EQ(lite->rope_dims, 64);
+  EXPECT_EQ(lite->rope_mode, kernels::RopeMode::kAdjacent);
+  EXPECT_EQ(lite->latent_rank, 512);
+  EXPECT_EQ(lite->query_rank, 0);
+  EXPECT_EQ(lite->rope_magnitude, 1);
+  EXPECT_NEAR(lite->attention_shape().scale, 0.1147213867929261, 1e-7);
+  EXPECT_EQ(lite->shared_feed_forward, 2816);
+  EXPECT_EQ(lite->without_experts, (std::vector<bool>{true, false, false, false}));
+  EXPECT_EQ(lite->expert_groups, 1);
+  EXPECT_FALSE(lite->expert_weights_sum_to_1);
+  EXPECT_EQ(lite->router_score, RouterScore::kSoftmax);
+
+  const auto moonlight = ReadFolder(R"("model_type":"deepseek_v3","scoring_func":"sigmoid",
+      "topk_method":"noaux_tc","norm_topk_prob":true,"rope_scaling":null,"rope_theta":50000.0,
+      "routed_scaling_factor":2.446)" +
+                                    heads);
+  ASSERT_TRUE(moonlight.ok()) << moonlight.status();
+  EXPECT_NEAR(moonlight->attention_shape().scale, 1 / std::sqrt(192.0), 1e-7);
+  EXPECT_EQ(moonlight->latent_norm_eps, 1e-6F) << "the class has it, whatever the config states";
+  EXPECT_EQ(moonlight->norm_eps, 1e-5F);
+  EXPECT_EQ(moonlight->router_score, RouterScore::kSigmoid);
+  EXPECT_TRUE(moonlight->router_bias);
+  EXPECT_TRUE(moonlight->expert_weights_sum_to_1);
+  EXPECT_EQ(moonlight->expert_weights_scale, 2.446F);
+}
+
 TEST(ModelConfigTest, RefusesXieluWithoutItsParameters) {
   // As published.
   const auto missing = ReadFolder(R"("model_type":"apertus","qk_norm":true,"post_norm":false)");

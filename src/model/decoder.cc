@@ -67,6 +67,11 @@ int QkvColumns(const Weights& weights) {
   const ModelConfig& config = weights.config();
   int first = 0;
   while (!config.has_attention(first)) ++first;
+  if (config.latent_rank != 0) {  // ProjectLatent has its first products where keys will be
+    const int begin = config.query_rank == 0 ? 0 : config.q_rows();
+    return kernels::RoundUpToPanel(std::max(config.q_rows() + 2 * config.kv_rows(),
+                                            begin + weights.layer(first).qkv.columns()));
+  }
   if (weights.fused()) return weights.layer(first).qkv.columns();
   // The matrices lie one after another. Each matrix's padding is overwritten by the next one,
   // except for the last one's.
@@ -167,7 +172,8 @@ void Decoder::PlanExperts() {
 
 Status Decoder::Allocate() {
   const ModelConfig& config = weights_->config();
-  const int widest = std::max({config.width, config.q_rows(), recurrent_.inner});
+  const int widest = std::max(
+      {config.width, config.q_rows(), recurrent_.inner, config.latent_rank, config.query_rank});
   const auto max_rows = static_cast<size_t>(options_.max_rows);
   PlanExperts();
   // No layer may have this width in a mixture.
@@ -189,6 +195,10 @@ Status Decoder::Allocate() {
                               static_cast<size_t>(std::max(qkv_columns_, recurrent_columns_)));
     attn_ = carver.Take<float>(max_rows *
                                static_cast<size_t>(std::max(config.q_rows(), recurrent_.inner)));
+    if (config.latent_rank != 0) {
+      expanded_ = carver.Take<float>(
+          max_rows * static_cast<size_t>(weights_->layer(0).latent.key_value.columns()));
+    }
     state_rows_ = qkv_;
     state_out_ = attn_;
     if (config.attention_with_state) {
@@ -340,16 +350,21 @@ void Decoder::AttentionPart(int index, const DecoderBatch& batch, Activations* g
                                 .norm_weight = layer.attn_norm,
                                 .norm_bias = layer.attn_norm_bias},
                                layer.qkv, team);
-  Project(layer.qkv, std::move(normed), Epilogue::kStore, qkv_, static_cast<size_t>(qkv_columns_),
-          &layer.attn_output, team);
+  if (config.latent_rank != 0) {
+    ProjectLatent(index, std::move(normed), team);
+  } else {
+    Project(layer.qkv, std::move(normed), Epilogue::kStore, qkv_, static_cast<size_t>(qkv_columns_),
+            &layer.attn_output, team);
+  }
   workers_[static_cast<size_t>(team.worker())].ahead = {};
   RopeAppend(index, batch, team);
   Attend(index, batch, team);
+  CloseUpHeads(rows, team);
   if (config.attention_gate) GateAttention(rows, team);
   if (config.parallel) *gated = FeedForward(index, rows, team);
   if (config.is_recurrent(index)) RunState(index, batch, team);
   Activations attended =
-      Prepare({.x = attn_, .stride = q_stride, .rows = rows, .cols = config.q_rows()},
+      Prepare({.x = attn_, .stride = q_stride, .rows = rows, .cols = config.attended_rows()},
               layer.attn_output, team);
   const Projection* feed_forward = !layer.experts.empty() ? &layer.router
                                    : config.parallel      ? &layer.down
@@ -419,7 +434,11 @@ int Decoder::RegionsPerLayer(const ModelConfig& config, bool fused, int workers,
     if (config.norm_after) --regions;  // the norm is part of the sum
   }
   if (!EachConverts(workers, rows, config.width)) regions += 2;
-  if (!EachConverts(workers, rows, config.q_rows())) regions += 1;
+  if (!EachConverts(workers, rows, config.attended_rows())) regions += 1;
+  for (const int rank : {config.latent_rank, config.query_rank}) {
+    if (rank != 0) regions += EachConverts(workers, rows, rank) ? 1 : 2;
+  }
+  if (config.value_width() != config.head_dim) regions += 1;
   if (config.norm_after) regions += 2;
   if (!config.gated) regions += EachConverts(workers, rows, config.feed_forward) ? 1 : 2;
   return regions;
@@ -553,7 +572,7 @@ void Decoder::Convert(const Source& source, const Projection& consumer, int begi
     args.x_stride = source.stride;
     args.gather = source.gather;
     args.norm_weight = source.norm_weight;
-    args.norm_eps = stream_eps_;
+    args.norm_eps = source.norm_eps == 0 ? stream_eps_ : source.norm_eps;
     if (out.normed != nullptr) {
       args.x = out.normed;
       args.x_stride = static_cast<size_t>(source.cols);
@@ -571,7 +590,8 @@ void Decoder::Convert(const Source& source, const Projection& consumer, int begi
     const float* x = source.x + static_cast<size_t>(from) * source.stride;
     float* to = floats + static_cast<size_t>(row) * out.stride;
     if (source.norm_weight != nullptr) {
-      kernels_.rows.rms_norm(x, source.norm_weight, stream_eps_, source.cols, to);
+      kernels_.rows.rms_norm(x, source.norm_weight,
+                             source.norm_eps == 0 ? stream_eps_ : source.norm_eps, source.cols, to);
     } else {
       std::memcpy(to, x, static_cast<size_t>(source.cols) * sizeof(float));
     }
@@ -797,8 +817,9 @@ void Decoder::RopeAppend(int layer, const DecoderBatch& batch, Team& team) {
   args.cos_sin = args.shape.rope_mode == kernels::RopeMode::kNone
                      ? nullptr
                      : (of_window ? window_rope_ : rope_).data();
-  const float* table = config.norm_rotated ? args.cos_sin : nullptr;
-  if (table != nullptr) {  // rope_append gets rows that are rotated and normalised
+  const bool latent = config.latent_rank != 0;
+  const float* table = config.norm_rotated || latent ? args.cos_sin : nullptr;
+  if (table != nullptr) {  // rope_append gets rows that are rotated, and normalised
     args.shape.rope_mode = kernels::RopeMode::kNone;
     args.cos_sin = nullptr;
   }
@@ -806,9 +827,15 @@ void Decoder::RopeAppend(int layer, const DecoderBatch& batch, Team& team) {
     for (int row = begin; row < end; ++row) {
       float* qkv = qkv_ + static_cast<size_t>(row) * args.stride;
       if (table != nullptr) {
-        RotateHeads(table + static_cast<size_t>(args.rows[row].position) *
-                                static_cast<size_t>(shape_.rope_dims),
-                    qkv);
+        const float* cos_sin = table + static_cast<size_t>(args.rows[row].position) *
+                                           static_cast<size_t>(shape_.rope_dims);
+        if (latent) {
+          const int columns = weights_->layer(layer).latent.key_value.columns();
+          SpreadLatent(cos_sin, expanded_ + static_cast<size_t>(row) * static_cast<size_t>(columns),
+                       qkv);
+        } else {
+          RotateHeads(cos_sin, qkv);
+        }
       }
       NormHeads(weights_->layer(layer), qkv);
       GrowQueries(args.rows[row].position, qkv);

@@ -190,6 +190,7 @@ class Decoder {
     const int32_t* gather = nullptr;
     const float* norm_weight = nullptr;
     const float* norm_bias = nullptr;  // the norm is a LayerNorm
+    float norm_eps = 0;                // of that norm; 0: that of the residual stream
   };
   // A matrix of activations in the forms its consumer reads.
   struct Activations {
@@ -243,6 +244,10 @@ class Decoder {
   void Activate(int index, float* up) const;
   void GateAttention(int rows, Team& team);
   void AttentionPart(int index, const DecoderBatch& batch, Activations* gated, Team& team);
+  // decoder_latent.cc: latent attention.
+  void ProjectLatent(int index, Activations normed, Team& team);
+  void SpreadLatent(const float* cos_sin, const float* expanded, float* qkv) const;
+  void CloseUpHeads(int rows, Team& team);
   void UnfusedLayer(int index, const DecoderBatch& batch, Team& team);
   void UnfusedHead(const HeadBatch& batch, Team& team);
   Activations Prepare(const Source& source, const Projection& consumer, Team& team);
@@ -292,7 +297,8 @@ class Decoder {
   float* attn_ = nullptr;        // [R][q_rows], or [R][recurrent_.inner]
   float* state_rows_ = nullptr;  // [R][recurrent_columns_]: qkv_, unless layers have attention too
   float* state_out_ = nullptr;   // [R][recurrent_.inner]: attn_, the same
-  ActivationMemory shared_;      // [R][max(width, q_rows, recurrent_.inner)]
+  float* expanded_ = nullptr;    // [R][columns of LatentWeights::key_value], of latent attention
+  ActivationMemory shared_;      // [R][max(width, q_rows, recurrent_.inner, latent ranks)]
   ActivationMemory shared_ffn_;  // [R][feed_forward]
   // Unfused, or with a norm behind: what is added to the residual stream, [R][width].
   float* sum_ = nullptr;

@@ -10,6 +10,8 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <limits>
+#include <utility>
 
 #include "kernels/quantized_rows.h"
 #include "model/decoder.h"
@@ -39,6 +41,33 @@ const uint8_t* PanelAfter(const Projection& projection, int end, const Projectio
   if (end < kernels::PanelCount(matrix))
     return matrix.data + static_cast<size_t>(end) * kernels::PanelBytes(matrix);
   return after == nullptr ? nullptr : after->parts[0].data;
+}
+
+// Marks the groups of experts that a row may use: those with the greatest scores, of equals the
+// first. `bias` may be null.
+void ChooseGroups(const ModelConfig& config, const float* scores, const float* bias, bool* used) {
+  const int size = config.experts / config.expert_groups;
+  float by_group[kMaxExpertGroups];
+  for (int g = 0; g < config.expert_groups; ++g) {
+    float best = -std::numeric_limits<float>::infinity(), second = best;
+    for (int e = g * size; e < (g + 1) * size; ++e) {
+      const float score = bias == nullptr ? scores[e] : scores[e] + bias[e];
+      if (score > best) {
+        second = std::exchange(best, score);
+      } else {
+        second = std::max(second, score);
+      }
+    }
+    by_group[g] = config.groups_by_best_two ? best + second : best;
+    used[g] = false;
+  }
+  for (int i = 0; i < config.expert_groups_used; ++i) {
+    int greatest = 0;
+    while (used[greatest]) ++greatest;
+    for (int g = greatest + 1; g < config.expert_groups; ++g)
+      if (!used[g] && by_group[g] > by_group[greatest]) greatest = g;
+    used[greatest] = true;
+  }
 }
 
 }  // namespace
@@ -90,8 +119,12 @@ void Decoder::ChooseExperts(const LayerWeights& layer, int row) {
   const bool by_logits = config.router_score == RouterScore::kSoftmax && bias == nullptr;
   if (!by_logits) ScoreExperts(config.router_score, config.experts, scores);
 
+  bool group_used[kMaxExpertGroups];
+  const bool grouped = config.expert_groups > 1;
+  if (grouped) ChooseGroups(config, scores, bias, group_used);
   int chosen = 0;
   for (int e = 0; e < config.experts; ++e) {
+    if (grouped && !group_used[e / (config.experts / config.expert_groups)]) continue;
     const float score = bias == nullptr ? scores[e] : scores[e] + bias[e];
     int at = chosen;
     while (at > 0 && score > choices[at - 1].weight) --at;

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "model/tensor_store.h"
+#include "tensor/blocks.h"
 #include "tensor/dequantize.h"
 
 namespace tutti::model {
@@ -328,6 +329,7 @@ Status DecoderTensors::ReplaceByViews(const std::string& name, const tensor::Sha
     StoredTensor view = whole;
     view.name = views[i].name;
     view.shape = views[i].shape;
+    if (views[i].place.of_blocks) view.dtype = tensor::DType::kF16;
     view.bytes =
         tensor::RowBytes(view.dtype, view.shape.columns()) * static_cast<size_t>(view.shape.rows());
     Place place = views[i].place;
@@ -400,6 +402,35 @@ Status DecoderTensors::SplitAlternatingExperts(const ModelConfig& config,
   return biases("down", width, {"down"});
 }
 
+// Keys and values of latent attention: of each head its keys, then its values. New GGUFs have all
+// keys, [heads][latent row][dimensions of a head], apart from all values.
+Status DecoderTensors::SplitLatent(const ModelConfig& config, const std::string& block) {
+  const int64_t keys = config.head_dim - config.rope_dims, rank = config.latent_rank;
+  std::vector<Part> both, values;
+  for (int head = 0; head < config.heads; ++head) {
+    both.push_back({fmt::format("{}attn_k_b.{}.weight", block, head), keys});
+    both.push_back({fmt::format("{}attn_v_b.{}.weight", block, head), config.value_width()});
+    values.push_back(both.back());
+  }
+  RETURN_IF_ERROR(Replace(block + "attn_kv_b.weight", both));
+  RETURN_IF_ERROR(Replace(block + "attn_v_b.weight", values));
+  const std::string name = block + "attn_k_b.weight";
+  const StoredTensor* whole = Find(name);
+  if (whole == nullptr) return OkStatus();
+  // A matrix of another shape is refused below.
+  const uint64_t row =
+      whole->shape.columns() == keys ? tensor::RowBytes(whole->dtype, keys) : uint64_t{0};
+  std::vector<View> views;
+  for (int head = 0; head < config.heads; ++head) {
+    Place place{
+        .tensor = 0, .offset = static_cast<uint64_t>(head * rank) * row, .element_step = row};
+    place.of_blocks = tensor::IsQuantized(whole->dtype);
+    if (!place.of_blocks) place.row_step = tensor::RowBytes(whole->dtype, 1);
+    views.push_back({fmt::format("{}attn_k_b.{}.weight", block, head), {rank, keys}, place});
+  }
+  return ReplaceByViews(name, {keys, rank, config.heads}, views);
+}
+
 // A GGUF has values of heads in rows of one, and the norm in rows of a group.
 void DecoderTensors::ShapeAsGguf(const ModelConfig& config) {
   for (StoredTensor& tensor : tensors_) {
@@ -453,6 +484,7 @@ Status DecoderTensors::SplitGroups(const ModelConfig& config, const std::string&
 Status DecoderTensors::Split(const ModelConfig& config) {
   const int parts_of_layer = (config.expert_bias ? 6 : 3) * config.experts +
                              6 * config.state_groups +
+                             (config.latent_rank != 0 ? 2 * config.heads : 0) +
                              (config.attention_gate ? 2 * config.heads : 0);
   tensors_.reserve(tensors_.size() * 3 +
                    static_cast<size_t>(config.layers) * static_cast<size_t>(parts_of_layer));
@@ -462,6 +494,8 @@ Status DecoderTensors::Split(const ModelConfig& config) {
     const std::string block = fmt::format("blk.{}.", layer);
     if (config.is_recurrent(layer) && config.recurrence == Recurrence::kDeltaNet) {
       RETURN_IF_ERROR(SplitGroups(config, block));
+    } else if (config.latent_rank != 0) {
+      RETURN_IF_ERROR(SplitLatent(config, block));
     } else if (config.attention_gate) {
       std::vector<Part> heads;
       for (int head = 0; head < config.heads; ++head) {
@@ -515,6 +549,7 @@ Status DecoderTensors::ReadView(const StoredTensor& view, uint64_t offset,
                                 std::span<std::byte> out) const {
   if (out.empty()) return OkStatus();
   const Place& place = places_[view.index];
+  if (place.of_blocks) return ReadBlocksByColumns(view, offset, out);
   const StoredTensor& file = files_->tensors()[place.tensor];
   const auto columns = static_cast<size_t>(view.shape.columns());
   const size_t row_bytes = tensor::RowBytes(view.dtype, view.shape.columns());
@@ -541,6 +576,28 @@ Status DecoderTensors::ReadView(const StoredTensor& view, uint64_t offset,
     }
   }
   std::memcpy(out.data(), &values[offset % row_bytes], out.size());
+  return OkStatus();
+}
+
+// The same of a view whose rows are columns of quantised rows: in half precision, since blocks do
+// not go along its rows.
+Status DecoderTensors::ReadBlocksByColumns(const StoredTensor& view, uint64_t offset,
+                                           std::span<std::byte> out) const {
+  const Place& place = places_[view.index];
+  const StoredTensor& file = files_->tensors()[place.tensor];
+  const auto columns = static_cast<size_t>(view.shape.columns());
+  const auto rows = static_cast<size_t>(view.shape.rows());
+  std::vector<std::byte> blocks(columns * place.element_step);
+  RETURN_IF_ERROR(files_->Read(file, place.offset, blocks));
+  std::vector<float> values(rows);
+  std::vector<uint16_t> halves(columns * rows);
+  for (size_t column = 0; column < columns; ++column) {
+    tensor::DequantizeRow(file.dtype, &blocks[column * place.element_step], values.data(),
+                          view.shape.rows());
+    for (size_t row = 0; row < rows; ++row)
+      halves[row * columns + column] = tensor::FloatToHalf(values[row]);
+  }
+  std::memcpy(out.data(), reinterpret_cast<const std::byte*>(halves.data()) + offset, out.size());
   return OkStatus();
 }
 

@@ -55,7 +55,8 @@ class DecoderTensors final : public TensorStore {
     uint64_t offset;  // in bytes
     // Bytes from a row to the next and from an element to the next. 0: they lie together.
     uint64_t row_step = 0, element_step = 0;
-    bool part = false;  // of a tensor of the files
+    bool of_blocks = false;  // elements lie in rows of quantised blocks: they are read as F16
+    bool part = false;       // of a tensor of the files
   };
   struct View {
     std::string name;
@@ -65,12 +66,15 @@ class DecoderTensors final : public TensorStore {
   void ShapeAsGguf(const ModelConfig& config);
   Status SplitGroups(const ModelConfig& config, const std::string& block);
   Status Replace(const std::string& name, const std::vector<Part>& parts);
+  Status SplitLatent(const ModelConfig& config, const std::string& block);
   Status SplitJoinedExperts(const ModelConfig& config, const std::string& block);
   void NameAsOthers();
   Status SplitAlternatingExperts(const ModelConfig& config, const std::string& block);
   Status ReplaceByViews(const std::string& name, const tensor::Shape& shape,
                         const std::vector<View>& views);
   Status ReadView(const StoredTensor& view, uint64_t offset, std::span<std::byte> out) const;
+  Status ReadBlocksByColumns(const StoredTensor& view, uint64_t offset,
+                             std::span<std::byte> out) const;
   void Index();
   bool IsNeeded(const StoredTensor& tensor, const ModelConfig& config) const;
 

@@ -103,6 +103,8 @@ std::pair<std::string, int> WholeOf(const Family& family, const ModelConfig& con
   } kNumbered[] = {
       {"attn_q.", "attn_q.weight", 0, 2},
       {"attn_gate.", "attn_q.weight", 1, 2},
+      {"attn_k_b.", "attn_kv_b.weight", 0, 2},
+      {"attn_v_b.", "attn_kv_b.weight", 1, 2},
       {"ssm_query.", "attn_qkv.weight", 0, 1},
       {"ssm_key.", "attn_qkv.weight", kKind, 1},
       {"ssm_value.", "attn_qkv.weight", 2 * kKind, 1},
@@ -362,7 +364,8 @@ class KeyWriter {
     PutInt("attention.head_count", config_.heads);
     PutKvHeads();
     PutInt("attention.key_length", config_.head_dim);
-    PutInt("attention.value_length", config_.head_dim);
+    PutInt("attention.value_length", config_.value_width());
+    if (config_.latent_rank != 0) PutLatent();
     PutFloat(family_.norm_eps, static_cast<double>(config_.norm_eps));
     PutInt("vocab_size", config_.vocab_size);
     // If rows see each other both ways, the key counts the tokens of both sides.
@@ -461,6 +464,14 @@ class KeyWriter {
     }
   }
 
+  // Ranks of latent attention. The epsilon is a key of Tutti's own: converters have none.
+  void PutLatent() {
+    PutInt("attention.kv_lora_rank", config_.latent_rank);
+    if (config_.query_rank != 0) PutInt("attention.q_lora_rank", config_.query_rank);
+    if (config_.latent_norm_eps != config_.norm_eps)
+      PutFloat("attention.latent_norm_epsilon", static_cast<double>(config_.latent_norm_eps));
+  }
+
   void PutExperts() {
     PutInt("expert_count", config_.experts);
     PutInt("expert_used_count", config_.experts_used);
@@ -473,6 +484,10 @@ class KeyWriter {
     } else if (config_.shared_feed_forward != 0) {
       PutInt("expert_shared_feed_forward_length", config_.shared_feed_forward);
     }
+    if (config_.expert_groups > 1) {
+      PutInt("expert_group_count", config_.expert_groups);
+      PutInt("expert_group_used_count", config_.expert_groups_used);
+    }
     if (config_.router_score == RouterScore::kSigmoid) {
       PutInt("expert_gating_func", 2);
       PutFloat("expert_weights_scale", static_cast<double>(config_.expert_weights_scale));
@@ -480,6 +495,8 @@ class KeyWriter {
       return;
     }
     if (!config_.expert_weights_sum_to_1) out_.Bool(Named("expert_weights_norm"), false);
+    if (config_.expert_weights_scale != 1)
+      PutFloat("expert_weights_scale", static_cast<double>(config_.expert_weights_scale));
   }
 
   // Multipliers and caps, which the family has read already.
@@ -550,7 +567,14 @@ class KeyWriter {
     if (truncates != family_.yarn_truncates) out_.Bool(Named(kTruncate), truncates);
     // A folder's is the whole magnitude, a GGUF's multiplies YaRN's own.
     ASSIGN_OR_RETURN(const double factor, keys_.Float("rope.scaling.factor", 1.0, 1e6));
-    const double own = 0.1 * std::log(factor) + 1.0;
+    double own = 0.1 * std::log(factor) + 1.0;
+    if (config_.latent_rank != 0) {
+      ASSIGN_OR_RETURN(const double all, keys_.FloatOr("rope.scaling.mscale_all_dim", 0, 0, 1e3));
+      if (all != 0) {
+        PutFloat("rope.scaling.yarn_log_multiplier", 0.1 * all);
+        own = 1;
+      }
+    }
     if (config_.rope_magnitude != own)
       PutFloat("rope.scaling.attn_factor", config_.rope_magnitude / own);
     return OkStatus();

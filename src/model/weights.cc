@@ -341,10 +341,51 @@ class WeightsLoader {
     if (c.norm_before) {
       RETURN_IF_ERROR(PlanNorm(prefix + "attn_norm", &layer.attn_norm, &layer.attn_norm_bias));
     }
+    RETURN_IF_ERROR(c.latent_rank != 0 ? PlanLatent(prefix, layer) : PlanHeads(prefix, layer));
+    if (c.attention_sinks)
+      RETURN_IF_ERROR(PlanVector(prefix + "attn_sinks.weight", &layer.sinks, c.heads));
+    ASSIGN_OR_RETURN(const StoredTensor* o,
+                     arena_.Expect(prefix + "attn_output.weight", {c.attended_rows(), c.width}));
+    RETURN_IF_ERROR(PlanProjection({o}, &layer.attn_output));
+    if (c.output_bias)
+      RETURN_IF_ERROR(PlanBias({{prefix + "attn_output.bias", c.width}}, &layer.attn_output));
+    if (!c.norm_after) return OkStatus();
+    return PlanVector(prefix + "post_attention_norm.weight", &layer.attn_after_norm);
+  }
+
+  Status PlanLatent(const std::string& prefix, LayerWeights& layer) {
+    const ModelConfig& c = weights_->config_;
+    LatentWeights& latent = layer.latent;
+    const bool ranked = c.query_rank != 0;
+    ASSIGN_OR_RETURN(const StoredTensor* q,
+                     arena_.Expect(prefix + (ranked ? "attn_q_a.weight" : "attn_q.weight"),
+                                   {c.width, ranked ? c.query_rank : c.q_rows()}));
+    ASSIGN_OR_RETURN(const StoredTensor* kv, arena_.Expect(prefix + "attn_kv_a_mqa.weight",
+                                                           {c.width, c.latent_rank + c.rope_dims}));
+    RETURN_IF_ERROR(PlanProjection({q, kv}, &layer.qkv));
+    if (ranked) {
+      RETURN_IF_ERROR(
+          PlanVector(prefix + "attn_q_a_norm.weight", &latent.query_norm, c.query_rank));
+      RETURN_IF_ERROR(
+          PlanOne(prefix + "attn_q_b", {c.query_rank, c.q_rows()}, false, &latent.query));
+    }
+    RETURN_IF_ERROR(
+        PlanVector(prefix + "attn_kv_a_norm.weight", &latent.key_value_norm, c.latent_rank));
+    ASSIGN_OR_RETURN(
+        const WeightArena::Tensors keys,
+        ExpectParts(prefix + "attn_k_b", c.heads, c.head_dim - c.rope_dims, c.latent_rank));
+    ASSIGN_OR_RETURN(const WeightArena::Tensors values,
+                     ExpectParts(prefix + "attn_v_b", c.heads, c.value_width(), c.latent_rank));
+    return PlanGroups({keys, values}, &latent.key_value);
+  }
+
+  // Queries, keys and values, all of the same width, and their norms.
+  Status PlanHeads(const std::string& prefix, LayerWeights& layer) {
+    const ModelConfig& c = weights_->config_;
     WeightArena::Tensors q, gates;
     if (c.attention_gate) {
-      ASSIGN_OR_RETURN(q, ExpectParts(prefix + "attn_q", c.heads, c.head_dim));
-      ASSIGN_OR_RETURN(gates, ExpectParts(prefix + "attn_gate", c.heads, c.head_dim));
+      ASSIGN_OR_RETURN(q, ExpectParts(prefix + "attn_q", c.heads, c.head_dim, c.width));
+      ASSIGN_OR_RETURN(gates, ExpectParts(prefix + "attn_gate", c.heads, c.head_dim, c.width));
     } else {
       ASSIGN_OR_RETURN(q.emplace_back(),
                        arena_.Expect(prefix + "attn_q.weight", {c.width, c.q_rows()}));
@@ -379,15 +420,7 @@ class WeightsLoader {
       RETURN_IF_ERROR(PlanVector(prefix + "attn_k_norm.weight", &layer.k_norm,
                                  whole ? c.kv_rows() : c.head_dim));
     }
-    if (c.attention_sinks)
-      RETURN_IF_ERROR(PlanVector(prefix + "attn_sinks.weight", &layer.sinks, c.heads));
-    ASSIGN_OR_RETURN(const StoredTensor* o,
-                     arena_.Expect(prefix + "attn_output.weight", {c.q_rows(), c.width}));
-    RETURN_IF_ERROR(PlanProjection({o}, &layer.attn_output));
-    if (c.output_bias)
-      RETURN_IF_ERROR(PlanBias({{prefix + "attn_output.bias", c.width}}, &layer.attn_output));
-    if (!c.norm_after) return OkStatus();
-    return PlanVector(prefix + "post_attention_norm.weight", &layer.attn_after_norm);
+    return OkStatus();
   }
 
   Status PlanRecurrent(const std::string& prefix, LayerWeights& layer) {
@@ -437,7 +470,7 @@ class WeightsLoader {
     WeightArena::Tensors mixed, gates, rates;
     const auto append = [&](WeightArena::Tensors* to, const char* kind, int rows) -> Status {
       ASSIGN_OR_RETURN(const WeightArena::Tensors parts,
-                       ExpectParts(ssm + kind, c.state_groups, rows));
+                       ExpectParts(ssm + kind, c.state_groups, rows, c.width));
       to->insert(to->end(), parts.begin(), parts.end());
       return OkStatus();
     };
@@ -468,12 +501,13 @@ class WeightsLoader {
     return PlanOne(ssm + "out", {shape.inner, c.width}, false, &recurrent.out);
   }
 
-  // NAME.0.weight to NAME.(count - 1).weight, of `rows` rows each.
-  Result<WeightArena::Tensors> ExpectParts(const std::string& name, int count, int rows) {
+  // NAME.0.weight to NAME.(count - 1).weight, of `rows` rows of `columns` each.
+  Result<WeightArena::Tensors> ExpectParts(const std::string& name, int count, int rows,
+                                           int columns) {
     WeightArena::Tensors parts;
     for (int i = 0; i < count; ++i) {
-      ASSIGN_OR_RETURN(parts.emplace_back(), arena_.Expect(fmt::format("{}.{}.weight", name, i),
-                                                           {weights_->config_.width, rows}));
+      ASSIGN_OR_RETURN(parts.emplace_back(),
+                       arena_.Expect(fmt::format("{}.{}.weight", name, i), {columns, rows}));
     }
     return parts;
   }

@@ -76,6 +76,15 @@ struct RecurrentWeights {
   const float* norm = nullptr;  // DeltaNet: [state_values]; Mamba2: [inner], or null
 };
 
+// Weights of latent attention (ModelConfig::latent_rank).
+struct LatentWeights {
+  const float* query_norm = nullptr;      // [query_rank], null without such a rank, as `query`
+  Projection query;                       // [query_rank] -> q_rows
+  const float* key_value_norm = nullptr;  // [latent_rank]
+  // [latent_rank] -> keys of all heads without their rotating dimensions, then attended_rows()
+  Projection key_value;
+};
+
 // Norms are null where the family has none.
 struct LayerWeights {
   const float* attn_norm = nullptr;       // [width]
@@ -86,11 +95,13 @@ struct LayerWeights {
   const float* attn_after_norm = nullptr;  // [width], of the attention's output
   const float* ffn_after_norm = nullptr;   // [width], of the feed-forward's output
   // [width] -> q_rows + 2 * kv_rows, and q_rows of gates where attention has them; empty if not
-  // fused
+  // fused. Latent attention: [width] -> query_rank, or q_rows without one, + latent_rank +
+  // rope_dims
   Projection qkv;
-  Projection q, k, v;                    // [width] -> q_rows, kv_rows, kv_rows; empty if fused
-  Projection q_gate;                     // [width] -> q_rows; the same
-  Projection attn_output;                // [q_rows] -> width
+  Projection q, k, v;  // [width] -> q_rows, kv_rows, kv_rows; empty if fused
+  Projection q_gate;   // [width] -> q_rows; the same
+  LatentWeights latent;
+  Projection attn_output;                // [attended_rows] -> width
   RecurrentWeights recurrent;            // instead of qkv and attn_output, or with them
   const float* ffn_norm = nullptr;       // [width]
   const float* ffn_norm_bias = nullptr;  // [width]; as that of attn_norm

@@ -92,6 +92,14 @@ void CheckConfig(const model::ModelConfig& config) {
   CHECK(std::isfinite(config.value_scale) && std::isfinite(config.logit_scale));
   CHECK(config.experts_used <= config.experts && config.attention_layers() >= 1);
   CHECK(config.window >= 0 && config.conv_taps >= 0);
+  CHECK(config.value_width() >= 1 && config.value_width() <= config.head_dim);
+  CHECK(config.latent_rank % 32 == 0 && config.query_rank % 32 == 0);
+  CHECK(config.latent_rank == 0 ||
+        (config.kv_heads == config.heads && config.rope_dims >= 2 && config.latent_norm_eps > 0));
+  CHECK(config.expert_groups >= 1 && config.expert_groups <= model::kMaxExpertGroups);
+  CHECK(config.expert_groups_used >= 1 && config.expert_groups_used <= config.expert_groups);
+  CHECK(config.expert_groups == 1 ||
+        config.experts / config.expert_groups * config.expert_groups_used >= config.experts_used);
   const auto of_layers = [&](size_t count) {
     CHECK(count == 0 || count == static_cast<size_t>(config.layers)) << count;
   };

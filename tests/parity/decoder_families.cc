@@ -106,6 +106,27 @@ void PutGroups(const FamilyGolden& golden, const GeneratedTensor& tensor, const 
   writer.Tensor(names.substr(second + 1), type, {cols, gates.size() / cols}, gates);
 }
 
+// Keys and values of latent attention, which a folder has by heads. New GGUFs have all keys, by the
+// columns of the latent row, and then all values.
+void PutLatentHeads(const FamilyGolden& golden, const GeneratedTensor& tensor,
+                    const std::string& names, tensor::DType type, gguf::testing::Writer& writer) {
+  const auto key = [&](const char* name) {
+    return golden.entry.at("config").at(name).to_number<size_t>();
+  };
+  const size_t heads = key("num_attention_heads"), values = key("v_head_dim");
+  const size_t keys = key("qk_nope_head_dim"), rank = key("kv_lora_rank");
+  std::vector<float> by_column, rest;
+  for (size_t h = 0; h < heads; ++h) {
+    const float* const head = tensor.values.data() + h * (keys + values) * rank;
+    for (size_t column = 0; column < rank; ++column)
+      for (size_t row = 0; row < keys; ++row) by_column.push_back(head[row * rank + column]);
+    rest.insert(rest.end(), head + keys * rank, head + (keys + values) * rank);
+  }
+  const size_t second = names.find('+');
+  writer.Tensor(names.substr(0, second), type, {keys, rank, heads}, by_column);
+  writer.Tensor(names.substr(second + 1), type, {rank, values, heads}, rest);
+}
+
 // Value heads, which a folder has by groups, in the order of Qwen 3.5's GGUFs: the first of each
 // group, then the second of each. `values` are rows of heads, `size` values each, behind `begin`.
 void TileHeads(std::span<float> values, size_t begin, size_t size, size_t groups) {
@@ -292,6 +313,8 @@ gguf::testing::Bytes GgufBytesOf(const FamilyGolden& golden, tensor::DType type)
       PutAlternatingExperts(tensor, name, type, writer);
     } else if (name.find("attn_qkv.weight+") != std::string::npos) {
       PutGroups(golden, tensor, name, type, writer);
+    } else if (name.find("attn_k_b.weight+") != std::string::npos) {
+      PutLatentHeads(golden, tensor, name, type, writer);
     } else if (const size_t second = name.find('+'); second != std::string::npos) {
       // Two matrices that a folder has as one, for each expert if there are several.
       const bool experts = tensor.shape.size() == 3;

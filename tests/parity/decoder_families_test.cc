@@ -29,14 +29,18 @@ using runner::DirectDriver;
 class Recorder {
  public:
   // `tokens`: the longest text. One beyond the trained length has longrope's factors for long ones.
-  Recorder(std::shared_ptr<const model::Weights> weights, Isa isa, int workers, size_t tokens) {
+  // `kv_dtype`: by default of the arithmetic, but 16 bits for int8, because the cost of an int8
+  // cache is measured elsewhere.
+  Recorder(std::shared_ptr<const model::Weights> weights, Isa isa, int workers, size_t tokens,
+           model::KvDtype kv_dtype = model::KvDtype::kByWeights) {
     runner::CpuRunnerOptions options;
     options.kernels = &kernels::KernelsFor(isa);
     pool_ = std::make_shared<runner::ComputePool>(runner::ComputePoolOptions{.workers = workers});
     options.pool = pool_;
     options.kv_bytes = size_t{16} << 20;
-    // 16 bits, because the cost of an int8 cache is measured elsewhere.
-    if (weights->mode() != WeightMode::kF32) options.kv_dtype = model::KvDtype::k16Bit;
+    options.kv_dtype = kv_dtype;
+    if (kv_dtype == model::KvDtype::kByWeights && weights->mode() != WeightMode::kF32)
+      options.kv_dtype = model::KvDtype::k16Bit;
     const model::ModelConfig& config = weights->config();
     // As served: layers with a window have memory of their own.
     if (config.window > 0) options.kv_blocks = options.window_blocks = 64;
@@ -85,8 +89,8 @@ struct Agreement {
 
 // Teacher-forced: fed the golden's tokens, one step for the prompt and one for each behind it.
 Agreement Compare(const FamilyGolden& golden, std::shared_ptr<const model::Weights> weights,
-                  Isa isa) {
-  Recorder recorder(std::move(weights), isa, 2, golden.ids.size());
+                  Isa isa, model::KvDtype kv_dtype = model::KvDtype::kByWeights) {
+  Recorder recorder(std::move(weights), isa, 2, golden.ids.size(), kv_dtype);
   DirectDriver& driver = recorder.driver();
   const int sequence = driver.NewSequence();
   DirectDriver::Part part{
@@ -122,7 +126,7 @@ bool IsMixture(const FamilyGolden& golden) {
 class DecoderFamilies : public testing::TestWithParam<Isa> {};
 
 TEST_P(DecoderFamilies, FloatsGiveTheLogitsAndChoicesOfTransformersInBothForms) {
-  ASSERT_EQ(FamilyGoldens().size(), 67U);
+  ASSERT_EQ(FamilyGoldens().size(), 71U);
   for (const FamilyGolden& golden : FamilyGoldens()) {
     for (const bool folder : {false, true}) {
       SCOPED_TRACE(golden.family + (folder ? " as a folder" : " as GGUF"));
@@ -382,7 +386,7 @@ TEST(DecoderFamiliesTest, StatesOfAnotherWidthThanTheTensorsAreRefused) {
 TEST(DecoderFamiliesTest, LayersThatPredictFurtherTokensAreNotLoaded) {
   int models = 0;
   for (const FamilyGolden& golden : FamilyGoldens()) {
-    const bool glm = golden.family == "glm4moe";
+    const bool glm = golden.family == "glm4moe" || golden.family == "deepseek_v3";
     if (!glm && golden.family != "qwen35" && golden.family != "qwen3next") continue;
     SCOPED_TRACE(golden.family);
     FamilyGolden predicting = golden;
@@ -419,7 +423,7 @@ TEST(DecoderFamiliesTest, LayersThatPredictFurtherTokensAreNotLoaded) {
     EXPECT_EQ(agreement.same, 64);
     ++models;
   }
-  EXPECT_EQ(models, 3);
+  EXPECT_EQ(models, 4);
 }
 
 // A folder multiplies the embedding and the logits; a GGUF has both factors in its weights.
@@ -483,7 +487,8 @@ TEST(DecoderFamiliesTest, AMixtureTakesTheSameRegionsForAnyRows) {
   };
   for (const size_t rows : {1, 9, 60, 88}) {
     std::map<std::string, uint64_t> phases, counted;
-    for (const std::string family : {"llama", "mixtral", "qwen3moe", "qwen2moe"}) {
+    for (const std::string family :
+         {"llama", "mixtral", "qwen3moe", "qwen2moe", "deepseek_v2 with groups"}) {
       const auto weights = LoadGguf(of(family), WeightMode::kInt8, tensor::DType::kQ8_0);
       ASSERT_TRUE(weights.ok()) << weights.status();
       const model::ModelConfig& config = (*weights)->config();
@@ -632,6 +637,152 @@ TEST(DecoderFamiliesTest, AGptOssThatContradictsItsConfigIsRefused) {
               std::string::npos)
         << weights.status();
   }
+}
+
+const FamilyGolden& GoldenOf(std::string_view family) {
+  return *std::find_if(FamilyGoldens().begin(), FamilyGoldens().end(),
+                       [&](const FamilyGolden& golden) { return golden.family == family; });
+}
+
+struct Contradiction {
+  std::string_view key;
+  boost::json::value value;
+  std::string_view reason, part;
+};
+
+TEST(DecoderFamiliesTest, ADeepseekThatContradictsItsConfigIsRefused) {
+  for (const Contradiction& each :
+       {Contradiction{"kv_lora_rank", 32, "st_shape", "kv_a_proj_with_mqa.weight"},
+        {"kv_lora_rank", 40, "model_hparam", "kv_lora_rank is 40, not a multiple of 32"},
+        {"kv_lora_rank", nullptr, "model_hparam", "kv_lora_rank is missing"},
+        {"q_lora_rank", 64, "st_shape", "q_a_proj.weight"},
+        {"q_lora_rank", 48, "model_hparam", "q_lora_rank is 48, not a multiple of 32"},
+        {"q_lora_rank", nullptr, "model_tensor_missing", "attn_q.weight"},
+        {"qk_rope_head_dim", 16, "st_shape", "self_attn.kv_a_proj_with_mqa.weight"},
+        {"qk_rope_head_dim", 31, "model_hparam", "x 63 dimensions is 252, not a multiple of 32"},
+        {"qk_rope_head_dim", 0, "model_hparam", "qk_rope_head_dim"},
+        {"qk_nope_head_dim", 16, "st_shape", "kv_b_proj.weight"},
+        {"qk_nope_head_dim", 40, "model_hparam", "head dimension is not a multiple of 16"},
+        {"qk_nope_head_dim", 256, "model_hparam", "head dimension is not a multiple of 16"},
+        {"v_head_dim", 64, "st_shape", "kv_b_proj.weight"},
+        {"v_head_dim", 80, "model_hparam", "v_head_dim is 80, above"},
+        {"v_head_dim", 20, "model_hparam", "v_head_dim is 80, not a multiple of 32"},
+        {"num_attention_heads", 8, "model_hparam", "num_key_value_heads is 4"},
+        {"num_key_value_heads", 2, "model_hparam", "num_key_value_heads is 2"},
+        {"n_group", 3, "model_hparam", "8 experts do not divide into n_group 3"},
+        {"n_group", 8, "model_hparam", "n_group 8 of two or more"},
+        {"topk_group", 5, "model_hparam", "topk_group"},
+        {"topk_group", nullptr, "model_hparam", "topk_group"},
+        {"num_experts_per_tok", 5, "model_hparam", "topk_group 2 of 2 experts have fewer"},
+        {"n_routed_experts", nullptr, "model_hparam", "is missing"},
+        {"moe_intermediate_size", 64, "st_shape", "experts.0.gate_proj.weight"},
+        {"n_shared_experts", 2, "st_shape", "shared_experts.gate_proj.weight"},
+        {"first_k_dense_replace", 0, "model_tensor_missing", "blk.0.ffn_gate_inp.weight"},
+        {"first_k_dense_replace", 3, "model_hparam", "first_k_dense_replace"},
+        {"rope_interleave", false, "model_hparam", "rope_interleave is false"},
+        {"scoring_func", "softmax", "model_hparam", "scoring_func"},
+        {"topk_method", "greedy", "model_hparam", "topk_method"},
+        {"attention_bias", true, "model_hparam", "attention_bias"},
+        {"hidden_act", "gelu", "model_hparam", "hidden_act"}}) {
+    FamilyGolden changed = GoldenOf("deepseek_v3");
+    changed.entry.at("config").as_object()[each.key] = each.value;
+    const auto weights = LoadFolder(changed, WeightMode::kF32);
+    ASSERT_FALSE(weights.ok()) << each.key << " " << each.value;
+    EXPECT_EQ(weights.status().reason(), each.reason) << weights.status();
+    EXPECT_NE(weights.status().message().find(each.part), std::string::npos) << weights.status();
+  }
+  for (const Contradiction& each :
+       {Contradiction{"norm_topk_prob", true, "model_hparam", "norm_topk_prob is true"},
+        {"scoring_func", "sigmoid", "model_hparam", "scoring_func"},
+        {"topk_method", "noaux_tc", "model_hparam", "topk_method"}}) {
+    FamilyGolden changed = GoldenOf("deepseek_v2");
+    changed.entry.at("config").as_object()[each.key] = each.value;
+    const auto weights = LoadFolder(changed, WeightMode::kF32);
+    ASSERT_FALSE(weights.ok()) << each.key << " " << each.value;
+    EXPECT_EQ(weights.status().reason(), each.reason) << weights.status();
+    EXPECT_NE(weights.status().message().find(each.part), std::string::npos) << weights.status();
+  }
+}
+
+TEST(DecoderFamiliesTest, ADeepseekGgufThatContradictsItsKeysIsRefused) {
+  for (const Contradiction& each :
+       {Contradiction{"attention.head_count_kv", 2, "model_hparam", "2 kv heads of 96 and 64"},
+        {"attention.key_length", 64, "model_hparam", "kv heads of 64 and 64 do not fit"},
+        {"attention.value_length", 48, "model_hparam", "1 kv heads of 96 and 48"},
+        {"attention.key_length_mla", 32, "model_hparam", "rope.dimension_count is 32, not below"},
+        {"attention.key_length_mla", 80, "gguf_shape", "attn_k_b.weight"},
+        {"attention.value_length_mla", 128, "model_hparam", "value_length_mla is 128, above"},
+        {"attention.value_length_mla", 16, "gguf_shape", "attn_v_b.weight"},
+        {"attention.kv_lora_rank", 96, "model_hparam", "do not fit a latent row of 96"},
+        {"attention.q_lora_rank", 0, "model_hparam", "attention.q_lora_rank"},
+        {"attention.temperature_scale", 0.1, "model_hparam", "temperature_scale is not supported"},
+        {"expert_group_count", 3, "model_hparam", "8 experts do not divide"},
+        {"expert_gating_func", 3, "model_hparam", "expert_gating_func"}}) {
+    for (const tensor::DType type : {tensor::DType::kF32, tensor::DType::kQ8_0}) {
+      FamilyGolden changed = GoldenOf("deepseek_v3");
+      changed.entry.at("keys").as_object()[each.key] = each.value;
+      const auto weights = LoadGguf(changed, WeightMode::kF32, type);
+      ASSERT_FALSE(weights.ok()) << each.key << " " << each.value;
+      EXPECT_EQ(weights.status().reason(), each.reason) << weights.status();
+      EXPECT_NE(weights.status().message().find(each.part), std::string::npos) << weights.status();
+    }
+  }
+}
+
+// Groups of experts and YaRN's factor of scores show in the reference's logits.
+TEST(DecoderFamiliesTest, DeepseekWithoutGroupsOrFactorsGivesOtherLogits) {
+  struct Case {
+    std::string_view family, key;
+    boost::json::value value;
+  };
+  const boost::json::object plain = {
+      {"rope_type", "yarn"}, {"factor", 4.0}, {"original_max_position_embeddings", 64}};
+  boost::json::object scaled = plain;
+  scaled["attention_factor"] = 1.0;  // as it is with both factors of magnitude
+  for (const Case& each : {Case{"deepseek_v3", "n_group", 1},
+                           {"deepseek_v3", "rope_scaling", scaled},
+                           {"deepseek_v3", "routed_scaling_factor", 2.0},
+                           {"deepseek_v3", "norm_topk_prob", false},
+                           {"deepseek_v2 with groups", "topk_method", "greedy"},
+                           {"deepseek_v2 with groups", "rope_parameters", scaled}}) {
+    FamilyGolden changed = GoldenOf(each.family);
+    changed.entry.at("config").as_object()[each.key] = each.value;
+    const auto weights = LoadFolder(changed, WeightMode::kF32);
+    ASSERT_TRUE(weights.ok()) << each.key << ": " << weights.status();
+    EXPECT_GT(Compare(changed, *weights, Isa::kScalar).worst, 1e-2)
+        << each.family << ": " << each.key;
+  }
+}
+
+// Every head has keys and values of its own in the cache, values as wide as keys; eight bits of
+// them choose nearly always as transformers does.
+TEST(DecoderFamiliesTest, LatentAttentionRunsOnACacheOfAnyFormat) {
+  int same = 0, models = 0;
+  for (const FamilyGolden& golden : FamilyGoldens()) {
+    if (!golden.family.starts_with("deepseek")) continue;
+    SCOPED_TRACE(golden.family);
+    const auto weights = LoadFolder(golden, WeightMode::kF32);
+    ASSERT_TRUE(weights.ok()) << weights.status();
+    const model::ModelConfig& config = (*weights)->config();
+    EXPECT_EQ(config.kv_heads, config.heads);
+    const auto& kernels = kernels::KernelsFor(Isa::kScalar);
+    for (const auto& [dtype, bytes] : {std::pair{model::KvDtype::kF32, size_t{4}},
+                                       {model::KvDtype::k16Bit, size_t{2}},
+                                       {model::KvDtype::kInt8, size_t{1}}}) {
+      const size_t values = 2 * static_cast<size_t>(config.heads * config.head_dim * config.layers);
+      const size_t block = model::Decoder::KvBlockBytes(config, WeightMode::kF32, kernels, dtype);
+      EXPECT_GE(block, values * kBlockTokens * bytes);
+      EXPECT_LE(block, values * kBlockTokens * bytes * 5 / 4);
+    }
+    const Agreement agreement =
+        Compare(golden, *weights, kernels::DetectIsas().back(), model::KvDtype::kInt8);
+    EXPECT_GE(agreement.same, 56);
+    EXPECT_LT(agreement.mean, 0.15);
+    same += agreement.same;
+    ++models;
+  }
+  EXPECT_EQ(models, 4);
+  EXPECT_GE(same, 60 * models);
 }
 
 // FNV-1a of what is read, in the order of make_quantized_goldens.py.

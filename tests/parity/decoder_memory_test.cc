@@ -150,7 +150,7 @@ engine::Request AskFor(std::vector<TokenId> prompt, int tokens, int i) {
 }
 
 TEST(DecoderMemory, ShortMemoryChangesNoAnswer) {
-  int windowed = 0, recurrent = 0;
+  int windowed = 0, recurrent = 0, latent = 0;
   for (const FamilyGolden& golden : FamilyGoldens()) {
     SCOPED_TRACE(golden.family);
     const auto weights = LoadGguf(golden, model::WeightMode::kInt8, tensor::DType::kQ8_0);
@@ -158,7 +158,8 @@ TEST(DecoderMemory, ShortMemoryChangesNoAnswer) {
     const model::ModelConfig& config = (*weights)->config();
     windowed += config.window > 0 ? 1 : 0;
     recurrent += config.recurrent_layers() > 0 ? 1 : 0;
-    if (config.window == 0 && config.recurrent_layers() == 0) continue;
+    latent += config.latent_rank > 0 ? 1 : 0;
+    if (config.window == 0 && config.recurrent_layers() == 0 && config.latent_rank == 0) continue;
     // Alone, layers with a window keep all tokens.
     MemoryServer alone(*weights, /*ample=*/true), together(*weights, /*ample=*/false);
     std::vector<engine::Request> turn;
@@ -192,6 +193,7 @@ TEST(DecoderMemory, ShortMemoryChangesNoAnswer) {
   }
   EXPECT_GE(windowed, 8);
   EXPECT_GE(recurrent, 8);
+  EXPECT_EQ(latent, 4);
 }
 
 }  // namespace

@@ -19,7 +19,8 @@ constexpr const Family* kFamilies[] = {
     &kHunyuan,    &kLfm2,      &kLfm2Moe,  &kFalconH1,   &kNemotronH,  &kGraniteHybrid,
     &kGraniteMoe, &kQwen2Moe,  &kGlm4Moe,  &kOlmoe,      &kErnie45Moe, &kCohere,
     &kCohere2,    &kArcee,     &kNemotron, &kStarcoder2, &kApertus,    &kStableLm,
-    &kMinistral3, &kQwen3Next, &kQwen35,   &kQwen35Moe,  &kGptOss,     &kGemmaEmbedding};
+    &kMinistral3, &kQwen3Next, &kQwen35,   &kQwen35Moe,  &kGptOss,     &kGemmaEmbedding,
+    &kDeepseekV2, &kDeepseekV3};
 
 std::string ListOf(std::string_view Family::*name) {
   std::set<std::string_view> names;
@@ -101,6 +102,26 @@ Status ReadLayersWithoutExperts(const FamilySource& source, ModelConfig& config)
                            source.keys.Spelled("expert_count"), config.experts);
   if (std::find(without.begin(), without.end(), true) != without.end())
     config.without_experts = std::move(without);
+  return OkStatus();
+}
+
+Status ReadExpertGroups(const FamilySource& source, ModelConfig& config) {
+  const HyperParameters& keys = source.keys;
+  constexpr std::string_view kCount = "expert_group_count", kUsed = "expert_group_used_count";
+  ASSIGN_OR_RETURN(const int64_t groups, keys.IntOr(kCount, 1, 0, kMaxExpertGroups));
+  if (groups <= 1) return OkStatus();
+  ASSIGN_OR_RETURN(const int64_t used, keys.Int(kUsed, 1, groups));
+  config.expert_groups = static_cast<int>(groups);
+  config.expert_groups_used = static_cast<int>(used);
+  const int size = config.experts / config.expert_groups;
+  if (config.experts % config.expert_groups != 0 || size < 2) {
+    return RefuseParameter("{} experts do not divide into {} {} of two or more", config.experts,
+                           keys.Spelled(kCount), groups);
+  }
+  if (used * size < config.experts_used) {
+    return RefuseParameter("{} {} of {} experts have fewer than the {} of {}", keys.Spelled(kUsed),
+                           used, size, config.experts_used, keys.Spelled("expert_used_count"));
+  }
   return OkStatus();
 }
 

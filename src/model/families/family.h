@@ -68,6 +68,7 @@ struct Family {
   bool rope_of_layers = false;  // rope_parameters holds an object for each kind of layer
   bool rope_partial = false;    // in its folders a part of a head may rotate
   bool rope_long = false;       // longrope is known
+  bool latent = false;          // latent attention (ModelConfig::latent_rank)
   bool yarn_truncates = true;   // in a GGUF without a key for it (kernels::YarnParams)
   std::span<const RenamedTensor> tensors = {};  // before the common names (decoder_tensors.cc)
   std::span<const JoinedTensor> gguf_joined = {};
@@ -119,6 +120,9 @@ Status ReadExpertWidth(const FamilySource& source, ModelConfig& config);
 // in a folder those that its keys say (mlp_only_layers, decoder_sparse_step, first_k_dense_replace
 // and ERNIE's).
 Status ReadLayersWithoutExperts(const FamilySource& source, ModelConfig& config);
+// Groups of experts (ModelConfig::expert_groups). Errors: groups that do not divide the experts, or
+// whose used ones have too few.
+Status ReadExpertGroups(const FamilySource& source, ModelConfig& config);
 // attention.sliding_window; 0 or absent: none.
 Status ReadWindow(const FamilySource& source, ModelConfig& config);
 // Reads which layers have the window; without such a key `windowed` stays unchanged.
@@ -169,5 +173,6 @@ extern const Family kStableLm;
 extern const Family kMinistral3;
 extern const Family kQwen3Next, kQwen35, kQwen35Moe;
 extern const Family kGptOss;
+extern const Family kDeepseekV2, kDeepseekV3;
 
 }  // namespace tutti::model
