@@ -8,8 +8,8 @@ saves it, its tensors replaced by generated values under the names and shapes of
 shapes and config.json are the library's own, and the values need no room here. Names of the GGUF form are those of the
 package gguf, its keys those that the public converters write. Value i of a tensor is
     ((splitmix64(fnv1a64(name) + i) >> 40) / 2^23 - 1) * spread, exact in float32,
-where weights of norms have 1 added, but those of Gemma, Nemotron, Qwen3-Next and Qwen 3.5, which are stored less 1, and
-xIELU's beta has 0.5 added and its epsilon is -1e-6. The spreads of the embedding and of all
+where weights of norms have 1 added, but those of Gemma up to 3, Nemotron, Qwen3-Next and Qwen 3.5, which are stored less
+1, and of queries of Gemma 4, whose other scales have 1 added, and xIELU's beta has 0.5 added and its epsilon is -1e-6. The spreads of the embedding and of all
 others are chosen so that no model only repeats what it reads; a third is that of biases of gates and ups.
 
 Of each: a prompt, the 64 tokens chosen greedily after it, and the logits that every fourth was chosen from (of all, in
@@ -56,6 +56,8 @@ def generated(name, shape, plus, spreads):
     values = ((numbers >> np.uint64(40)).astype(np.float64) / 2**23 - 1) * spread
     if "norm" in name and not name.endswith(".bias"):
         values += plus
+    if name.endswith((".layer_scalar", ".router.scale", ".per_expert_scale")):
+        values += 1
     if name.endswith(".act_fn.beta"):
         values += 0.5
     if name.endswith(".act_fn.eps"):
@@ -76,7 +78,35 @@ def families(transformers):
     if t.__version__ >= "5":
         few = {key: value for key, value in shape.items() if key != "intermediate_size"}
         growing = dict(yarn, rope_theta=10000.0, original_max_position_embeddings=16, llama_4_scaling_beta=0.25)
+        gemma = dict(shape, head_dim=32, sliding_window=16, hidden_size_per_layer_input=0, vocab_size_per_layer_input=WORDS)
+
+        def gemma4(kinds, rotating=0.25, **keys):
+            rope = dict(sliding_attention=dict(rope_type="default", rope_theta=10000.0),
+                        full_attention=dict(rope_type="proportional", partial_rotary_factor=rotating, rope_theta=1000000.0))
+            names = {"s": "sliding_attention", "f": "full_attention"}
+            return t.Gemma4ForCausalLM(t.Gemma4TextConfig(**dict(
+                gemma, num_hidden_layers=len(kinds), layer_types=[names[kind] for kind in kinds], rope_parameters=rope, **keys)))
+
         return [
+            ("gemma4", "gemma4", gemma4("ssfsf", global_head_dim=32, final_logit_softcapping=10.0)),
+            ("gemma4 without windows", "gemma4", gemma4(
+                "fff", 0.5, head_dim=16, global_head_dim=16, num_key_value_heads=1, tie_word_embeddings=False)),
+            ("gemma4 with larger heads", "gemma4", gemma4(
+                "fssf", global_head_dim=64, num_global_key_value_heads=1, attention_k_eq_v=True, tie_word_embeddings=False)),
+            ("gemma4 with much larger heads", "gemma4", gemma4(
+                "sfsf", 0.5, head_dim=16, global_head_dim=96, num_key_value_heads=1, sliding_window=20)),
+            ("gemma4 with shared keys", "gemma4", gemma4(
+                "ssfsf", global_head_dim=64, num_key_value_heads=1, num_kv_shared_layers=2, use_double_wide_mlp=True,
+                hidden_size_per_layer_input=32, final_logit_softcapping=20.0)),
+            ("gemma4 with inputs of layers", "gemma4", gemma4(
+                "sfssf", global_head_dim=32, num_kv_shared_layers=3, hidden_size_per_layer_input=64,
+                tie_word_embeddings=False)),
+            ("gemma4 with experts", "gemma4", gemma4(
+                "sfsf", global_head_dim=64, num_global_key_value_heads=1, attention_k_eq_v=True, enable_moe_block=True,
+                num_experts=6, top_k_experts=2, moe_intermediate_size=32)),
+            ("gemma4 with wide experts", "gemma4", gemma4(
+                "ssf", global_head_dim=32, enable_moe_block=True, num_experts=5, top_k_experts=3, moe_intermediate_size=64,
+                tie_word_embeddings=False)),
             ("ministral3", "mistral3", t.Ministral3ForCausalLM(t.Ministral3Config(
                 **shape, head_dim=32, rope_parameters=dict(growing, mscale=1.0, mscale_all_dim=1.0)))),
             ("ministral3 with a window", "mistral3", t.Ministral3ForCausalLM(t.Ministral3Config(
@@ -267,10 +297,34 @@ def gguf_keys(arch, c):
         "attention.head_count": c["num_attention_heads"], "attention.head_count_kv": c["num_key_value_heads"],
         "vocab_size": c["vocab_size"],
     }
-    if arch != "nemotron_h":
+    if arch == "gemma4":
+        rope = c["rope_parameters"]
+        sizes = next(iter(c["per_layer_config"].values()), {})
+        windows = [kind == "sliding_attention" for kind in c["layer_types"]]
+        full = sizes.get("head_dim", c["head_dim"])
+        keys.update({"rope.freq_base": rope["full_attention"]["rope_theta"],
+                     "rope.freq_base_swa": rope["sliding_attention"]["rope_theta"],
+                     "attention.sliding_window_pattern": windows, "attention.sliding_window": c["sliding_window"],
+                     "attention.shared_kv_layers": c["num_kv_shared_layers"],
+                     "embedding_length_per_layer_input": c["hidden_size_per_layer_input"],
+                     "attention.key_length": full, "attention.value_length": full, "rope.dimension_count": full})
+        keys.update({f"{key}_swa": c["head_dim"] for key in ("attention.key_length", "attention.value_length",
+                                                             "rope.dimension_count")})
+        if c["final_logit_softcapping"]:
+            keys["final_logit_softcapping"] = c["final_logit_softcapping"]
+        if "num_key_value_heads" in sizes:
+            keys["attention.head_count_kv"] = [c["num_key_value_heads"] if window else sizes["num_key_value_heads"]
+                                               for window in windows]
+        if c["enable_moe_block"]:
+            keys.update({"expert_count": c["num_experts"], "expert_used_count": c["top_k_experts"],
+                         "expert_feed_forward_length": c["moe_intermediate_size"]})
+    elif arch != "nemotron_h":
         keys["rope.freq_base"] = float(c.get("rope_theta") or c["rope_parameters"]["rope_theta"])
     if "intermediate_size" in c:
         keys["feed_forward_length"] = c["intermediate_size"]
+    if c.get("use_double_wide_mlp"):
+        first = c["num_hidden_layers"] - c["num_kv_shared_layers"]
+        keys["feed_forward_length"] = [c["intermediate_size"] * (1 + (i >= first)) for i in range(c["num_hidden_layers"])]
     rms = arch in ("lfm2", "lfm2moe", "nemotron_h")
     for key in ("rms_norm_eps", "layer_norm_eps", "norm_eps", "norm_epsilon", "layer_norm_epsilon"):
         if key in c:
@@ -321,7 +375,7 @@ def gguf_keys(arch, c):
             keys["attention.recurrent_layers"] = recurrent
     if arch in ("glm4", "nemotron", "stablelm") or delta:
         keys["rope.dimension_count"] = int(head_dim * (c.get("partial_rotary_factor") or c["rope_parameters"]["partial_rotary_factor"]))
-    if c.get("head_dim"):
+    if c.get("head_dim") and arch != "gemma4":
         keys["attention.key_length"] = keys["attention.value_length"] = head_dim
     if arch in ("granite", "granitehybrid", "granitemoe"):
         keys.update({"attention.scale": c["attention_multiplier"], "embedding_scale": c["embedding_multiplier"],
@@ -345,7 +399,7 @@ def gguf_keys(arch, c):
     if arch == "lfm2moe":
         keys.update({"expert_gating_func": 2, "leading_dense_block_count": c["num_dense_layers"]})
     experts = c.get("num_local_experts") or c.get("num_experts") or c.get("n_routed_experts") or c.get("moe_num_experts")
-    experts = experts if arch != "nemotron_h" else None  # stated, but no layer has them
+    experts = experts if arch not in ("nemotron_h", "gemma4") else None  # stated, but no layer has them; done above
     if experts:
         keys.update({"expert_count": experts, "expert_used_count": c.get("num_experts_per_tok") or c.get("moe_k")})
     if arch in ("qwen2moe", "qwen3moe", "glm4moe", "ernie4_5-moe", "lfm2moe") or (delta and experts):
@@ -431,7 +485,12 @@ def gguf_names(arch, names, layers):
             kind = "_exps" if ".block_sparse_moe." in name else "_shexp" if mixture else ""
             mapped = block + (f"down{kind}.weight" if "output" in name else f"gate{kind}.weight+{block}up{kind}.weight"
                               if "input" in name else "gate_inp.weight")
-        if name.endswith(".experts.gate_up_proj"):
+        scale = {".router.scale": "ffn_gate_inp.scale", ".router.per_expert_scale": "ffn_down_exps.scale"}
+        if arch == "gemma4" and any(name.endswith(end) for end in scale):
+            mapped = f"blk.{name.split('.')[2]}." + next(new for end, new in scale.items() if name.endswith(end))
+        elif arch == "gemma4" and name.endswith((".layer_scalar", ".gate_up_proj", ".down_proj")):
+            mapped = known.get_name(name + ".weight", try_suffixes=(".weight",))
+        elif name.endswith(".experts.gate_up_proj"):
             block = f"blk.{name.split('.')[2]}.ffn_"
             mapped = f"{block}gate_exps.weight+{block}up_exps.weight"
         if arch == "gpt-oss" and ".mlp.experts." in name:
@@ -499,7 +558,7 @@ def main():
         with tempfile.TemporaryDirectory() as folder:
             made.save_pretrained(folder)
             path = os.path.join(folder, "model.safetensors")
-            plus = 0 if arch.startswith("gemma") or arch in ("nemotron", "qwen3next", "qwen35", "qwen35moe") else 1
+            plus = 0 if (arch.startswith("gemma") and arch != "gemma4") or arch in ("nemotron", "qwen3next", "qwen35", "qwen35moe") else 1
             shapes = {key: value.shape for key, value in load_file(path).items()}
             small = arch in ("starcoder2", "stablelm") or "lm_head.weight" not in shapes
             spreads = (0.25, 0.5) if small else (1.0, 0.25)
@@ -507,7 +566,9 @@ def main():
                 spreads = (1.0, 0.25, 6.0)
             if arch.startswith("gemma"):
                 spreads = (0.125, 0.25) if arch == "gemma" else (0.125, 0.5)
-            tensors = {key: generated(key, shape, plus, spreads) for key, shape in shapes.items()}
+            scaled = [".q_norm."] if arch == "gemma4" else []  # its scores have no other scale
+            tensors = {key: generated(key, shape, 0 if any(part in key for part in scaled) else plus, spreads)
+                       for key, shape in shapes.items()}
             save_file(tensors, path, metadata={"format": "pt"})
             model = type(made).from_pretrained(folder, attn_implementation="eager").float().eval()
             # The library loads parameters of activations in bfloat16.

@@ -94,7 +94,7 @@ ModelCost ModelCost::Of(const model::Weights& weights, const kernels::KernelTabl
     const model::LayerWeights& layer = weights.layer(i);
     for (const model::Projection* projection :
          {&layer.qkv, &layer.q, &layer.k, &layer.v, &layer.attn_output, &layer.gate_up, &layer.gate,
-          &layer.up, &layer.down, &layer.router})
+          &layer.up, &layer.down, &layer.router, &layer.input_gate, &layer.input_output})
       add(*projection, 1, false);
     const double share = config.experts == 0 ? 0 : 1.0 * config.experts_used / config.experts;
     for (const model::ExpertWeights& expert : layer.experts) {
@@ -104,12 +104,13 @@ ModelCost ModelCost::Of(const model::Weights& weights, const kernels::KernelTabl
     add(layer.shared_expert.gate_up, 1, false);
     add(layer.shared_expert.down, 1, false);
   }
+  add(weights.layer_projection(), 1, false);
   add(weights.head(), 1, true);
   cost.kv_bytes_per_token =
       static_cast<double>(model::Decoder::KvBlockBytes(config, weights.mode(), kernels, kv_dtype)) /
       kBlockTokens;
-  cost.attention_ops_per_key =
-      4.0 * config.q_rows() * config.layers;  // multiply and add, scores and values
+  for (int i = 0; i < config.layers; ++i)  // multiply and add, scores and values
+    cost.attention_ops_per_key += 4.0 * config.q_rows(i);
   return cost;
 }
 

@@ -25,8 +25,8 @@ const char* AttentionShapeFault(const AttentionShape& shape) {
   if (shape.kv_heads < 1 || shape.heads < 1) return "needs at least one query and one kv head";
   if (shape.heads % shape.kv_heads != 0) return "query heads are not a multiple of the kv heads";
   if (shape.heads / shape.kv_heads > 128) return "more than 128 query heads per kv head";
-  if (shape.head_dim < 16 || shape.head_dim > 256 || shape.head_dim % 16 != 0) {
-    return "head dimension is not a multiple of 16 from 16 to 256";
+  if (shape.head_dim < 16 || shape.head_dim > kMaxHeadDim || shape.head_dim % 16 != 0) {
+    return "head dimension is not a multiple of 16 from 16 to 512";
   }
   if (!(shape.scale > 0)) return "score scale is not positive";
   if (!(shape.softcap >= 0 && shape.softcap <= 1e6f)) return "soft cap of scores is not 0 to 10^6";

@@ -36,6 +36,8 @@ namespace tutti::kernels {
 inline constexpr int kChunkTokens = 256;
 inline constexpr int kChunkBlocks = kChunkTokens / kBlockTokens;
 
+inline constexpr int kMaxHeadDim = 512;
+
 // Rows (query x head of one kv head) one item may hold: what the scratch is sized for.
 inline constexpr int kMaxItemRows = 192;
 
@@ -92,7 +94,7 @@ enum class RopeMode : uint8_t {
 struct AttentionShape {
   int32_t heads;     // query heads, a multiple of kv_heads, at most 128 per kv head
   int32_t kv_heads;  // >= 1
-  int32_t head_dim;  // 16..256, a multiple of 16
+  int32_t head_dim;  // 16..kMaxHeadDim, a multiple of 16
   float scale;       // of the scores before softmax, usually 1/sqrt(head_dim)
   RopeMode rope_mode;
   int32_t rope_dims;  // even, <= head_dim: the leading dims that rotate
@@ -176,7 +178,7 @@ struct AttentionArgs {
 };
 
 struct RopeAppendArgs {
-  AttentionShape shape;
+  AttentionShape shape;  // kv_heads may be 0: rows are queries alone, and nothing is appended
   KvLayout layout;
   KvLayerView kv;
   float* qkv;            // row: q [heads*head_dim] | k [kv_heads*head_dim] | v [kv_heads*head_dim]

@@ -48,7 +48,7 @@ INSTANTIATE_TEST_SUITE_P(All, HadamardTest, ::testing::ValuesIn(Variants()),
 TEST_P(HadamardTest, ProductsOfQueriesAndKeysStay) {
   std::mt19937 random(1);
   std::normal_distribution<float> normal;
-  for (int32_t head_dim = 16; head_dim <= 256; head_dim += 16) {
+  for (int32_t head_dim = 16; head_dim <= kMaxHeadDim; head_dim += 16) {
     Row row;
     row.before.resize(static_cast<size_t>(head_dim) * 3);
     std::ranges::generate(row.before, [&] { return normal(random); });
@@ -62,7 +62,7 @@ TEST_P(HadamardTest, ProductsOfQueriesAndKeysStay) {
 }
 
 TEST_P(HadamardTest, OneGreatChannelIsSpreadOverItsRun) {
-  for (const int32_t head_dim : {16, 48, 64, 80, 96, 128, 192, 256}) {
+  for (const int32_t head_dim : {16, 48, 64, 80, 96, 128, 192, 256, 512}) {
     const int32_t run = GetParam().format == KvFormat::kI8 ? head_dim & -head_dim : 1;
     for (int32_t channel = 0; channel < head_dim; ++channel) {
       Row row;

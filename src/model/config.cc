@@ -79,7 +79,13 @@ Status ReadLatentHeads(Form form, const HyperParameters& metadata, ModelConfig& 
 // Attention whose heads of keys and of values have one width.
 Status ReadHeads(const Family& family, const HyperParameters& metadata, ModelConfig& config) {
   int64_t kv_heads = config.heads;
-  if (constexpr std::string_view kKey = "attention.head_count_kv"; metadata.Has(kKey)) {
+  if (constexpr std::string_view kKey = "attention.head_count_kv"; family.layers_differ) {
+    constexpr std::string_view kFull = "attention.head_count_kv_full";
+    ASSIGN_OR_RETURN(
+        const std::vector<int> heads,
+        metadata.IntsOfLayers(metadata.Has(kFull) ? kFull : kKey, config.layers, 1, kMaxHeads));
+    kv_heads = heads.back();
+  } else if (metadata.Has(kKey)) {
     ASSIGN_OR_RETURN(kv_heads, family.kv_heads_by_layer ? metadata.IntOfSome(kKey, 1, kMaxHeads)
                                                         : metadata.Int(kKey, 1, kMaxHeads));
   }
@@ -110,10 +116,16 @@ Status ReadShape(const Family& family, Form form, const HyperParameters& metadat
   // A mixture may have no layer of that width.
   const bool of_experts = family.expert_width_key && !metadata.Has("feed_forward_length");
   const char* const width_key = of_experts ? "expert_feed_forward_length" : "feed_forward_length";
-  ASSIGN_OR_RETURN(const int64_t feed_forward,
-                   family.kv_heads_by_layer ? metadata.IntOfSome(width_key, 1, kMaxFeedForward)
-                                            : metadata.Int(width_key, 1, kMaxFeedForward));
-  config.feed_forward = static_cast<int>(feed_forward);
+  if (family.layers_differ) {  // describe() reads the other layers'
+    ASSIGN_OR_RETURN(const std::vector<int> widths,
+                     metadata.IntsOfLayers(width_key, config.layers, 1, kMaxFeedForward));
+    config.feed_forward = widths.front();
+  } else {
+    ASSIGN_OR_RETURN(const int64_t feed_forward,
+                     family.kv_heads_by_layer ? metadata.IntOfSome(width_key, 1, kMaxFeedForward)
+                                              : metadata.Int(width_key, 1, kMaxFeedForward));
+    config.feed_forward = static_cast<int>(feed_forward);
+  }
   RETURN_IF_ERROR(ReadInt(metadata, "attention.head_count", 1, kMaxHeads, &config.heads));
   RETURN_IF_ERROR(family.latent ? ReadLatentHeads(form, metadata, config)
                                 : ReadHeads(family, metadata, config));
@@ -257,11 +269,27 @@ Status ReadLongRope(Form form, const HyperParameters& metadata, const TensorStor
   return OkStatus();
 }
 
+// A part of a head's pairs turns, as fast as if all did, and the others do not turn: in pairs of a
+// half each, so that those that turn are not at the beginning. A GGUF has such factors in a tensor.
+Status ReadProportionalRope(const HyperParameters& metadata, ModelConfig& config) {
+  constexpr float kStill = 1e30F;  // as the public converters write it
+  ASSIGN_OR_RETURN(const double part, metadata.FloatOr("rope.partial", 1.0, 0.0, 1.0));
+  ASSIGN_OR_RETURN(const double factor, metadata.FloatOr("rope.scaling.factor", 1.0, 1e-3, 1e6));
+  const auto pairs = static_cast<size_t>(config.rope_dims / 2);
+  const auto turning = static_cast<size_t>(part * config.head_dim / 2);
+  config.rope_freq_factors.assign(pairs, kStill);
+  std::fill_n(config.rope_freq_factors.begin(), std::min(turning, pairs),
+              static_cast<float>(factor));
+  return OkStatus();
+}
+
 Status ReadRopeScaling(const Family& family, Form form, const HyperParameters& metadata,
                        const TensorStore& store, ModelConfig& config) {
   constexpr double kMaxFactor = 1e6;
   ASSIGN_OR_RETURN(std::string type, metadata.StringOr("rope.scaling.type", "none"));
   const bool folder = form == Form::kTransformers;
+  if (folder && family.layers_differ && type == "proportional")
+    return ReadProportionalRope(metadata, config);
   // transformers maps these names in Phi's folders to longrope too.
   if (folder && family.rope_long && (type == "su" || type == "yarn")) type = "longrope";
   if (family.rope_long &&
@@ -327,7 +355,9 @@ Status ReadRopeTensor(const TensorStore& store, ModelConfig& config) {
 Status ReadRope(const Family& family, Form form, const HyperParameters& metadata,
                 const TensorStore& store, ModelConfig& config) {
   // A folder states the rotating part of a head, a GGUF the number of rotating dimensions.
-  ASSIGN_OR_RETURN(const double part, metadata.FloatOr("rope.partial", 1.0, 0.0, 1.0));
+  ASSIGN_OR_RETURN(double part, metadata.FloatOr("rope.partial", 1.0, 0.0, 1.0));
+  ASSIGN_OR_RETURN(const std::string type, metadata.StringOr("rope.scaling.type", "none"));
+  if (family.layers_differ && type == "proportional") part = 1.0;  // ReadProportionalRope
   if (part != 1.0 && !family.rope_partial) {
     return RefuseParameter("{} of {} is not supported in {}", metadata.Spelled("rope.partial"),
                            part, family.model_type);
@@ -442,16 +472,17 @@ const char* TraitFault(const ModelConfig& config) {
 
 }  // namespace
 
-kernels::AttentionShape ModelConfig::attention_shape() const {
+kernels::AttentionShape ModelConfig::attention_shape(bool of_window) const {
   kernels::AttentionShape shape{};
   shape.heads = heads;
-  shape.kv_heads = kv_heads;
-  shape.head_dim = head_dim;
-  shape.scale = static_cast<float>(
-      attention_scale != 0 ? attention_scale : 1.0 / std::sqrt(static_cast<double>(head_dim)));
+  shape.kv_heads = of_window && window_kv_heads != 0 ? window_kv_heads : kv_heads;
+  shape.head_dim = of_window && window_head_dim != 0 ? window_head_dim : head_dim;
+  shape.scale = static_cast<float>(attention_scale != 0
+                                       ? attention_scale
+                                       : 1.0 / std::sqrt(static_cast<double>(shape.head_dim)));
   shape.softcap = attention_softcap;
   shape.rope_mode = rope_mode;
-  shape.rope_dims = rope_dims;
+  shape.rope_dims = of_window && window_head_dim != 0 ? window_head_dim : rope_dims;
   return shape;
 }
 
@@ -475,10 +506,12 @@ Result<ModelConfig> ReadModelConfig(const Family& family, Form form, const Hyper
     if (wide % 32 == 0) continue;
     return RefuseParameter("experts of {} are not a multiple of 32, as the kernels need", wide);
   }
-  if (const char* fault = kernels::AttentionShapeFault(config.attention_shape());
-      fault != nullptr) {
-    return RefuseParameter("{} heads, {} kv heads of {} dimensions: {}", config.heads,
-                           config.kv_heads, config.head_dim, fault);
+  for (const bool of_window : {false, true}) {
+    const kernels::AttentionShape shape = config.attention_shape(of_window);
+    if (const char* fault = kernels::AttentionShapeFault(shape); fault != nullptr) {
+      return RefuseParameter("{} heads, {} kv heads of {} dimensions: {}", shape.heads,
+                             shape.kv_heads, shape.head_dim, fault);
+    }
   }
   if (const char* fault = TraitFault(config); fault != nullptr)
     return RefuseParameter("this {} is not supported: {}", config.architecture, fault);

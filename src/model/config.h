@@ -97,6 +97,12 @@ struct ModelConfig {
   int heads = 0;
   int kv_heads = 0;  // divides heads
   int head_dim = 0;
+  // The same for layers with a window, where they differ; 0: they do not. All dims of such a head
+  // rotate.
+  int window_kv_heads = 0, window_head_dim = 0;
+  // [layers] the layer whose keys and values a layer reads: itself, or one before it, of the same
+  // kind, which it shares them with. Empty: all have their own.
+  std::vector<int> kv_layer;
   int vocab_size = 0;      // rows of token_embd
   int context_length = 0;  // positions the model was made for
   float norm_eps = 0;
@@ -140,6 +146,15 @@ struct ModelConfig {
   int query_rank = 0;         // the same of queries; 0: they are products of the layer's input
   int value_dim = 0;          // of a head's values, at most head_dim; 0: head_dim
   float latent_norm_eps = 0;  // of the norms of these rows
+  bool value_norm = false;    // each head's values are normalised, without weights
+  // Layers without a window have no projection of values: those are the keys before their norm.
+  bool values_are_keys = false;
+  // [layers] rows of gate and of up, in layers without experts; empty: feed_forward in all.
+  std::vector<int> feed_forwards;
+  // Values that a layer adds to its rows by a projection of them and of the token (per-layer
+  // embeddings, Gemma 3n and 4); 0: none.
+  int layer_inputs = 0;
+  bool layer_scales = false;  // what a layer gives is multiplied by a number of its own
   GateKind gate = GateKind::kSilu;
   std::vector<Xielu> xielu;      // [layers] with that activation; empty: another
   bool gated = true;             // activation(gate) * up, otherwise activation(up)
@@ -179,6 +194,10 @@ struct ModelConfig {
   int shared_feed_forward = 0;     // of the expert that all rows use; 0: none
   bool shared_gate = false;        // a sigmoid weighs its output
   std::vector<bool> without_experts;  // [layers] of a mixture that have one network; empty: none
+  // Layers with experts have the network of other layers too: both read the residual stream after
+  // norms of their own, and the outputs are normalised, added, and normalised again (Gemma 4). The
+  // weights of experts are multiplied by a number for each.
+  bool dense_and_experts = false;
 
   bool has_experts(int layer) const {
     return experts != 0 &&
@@ -234,11 +253,36 @@ struct ModelConfig {
   bool rotates(int layer) const {
     return unrotated.empty() || !unrotated[static_cast<size_t>(layer)];
   }
+  // For layers without a window, and for one layer.
   int q_rows() const { return heads * head_dim; }
   int kv_rows() const { return kv_heads * head_dim; }
   int value_width() const { return value_dim == 0 ? head_dim : value_dim; }
   int attended_rows() const { return heads * value_width(); }  // what the output projection reads
-  kernels::AttentionShape attention_shape() const;
+  int attended_rows(int layer) const { return value_dim == 0 ? q_rows(layer) : attended_rows(); }
+  int head_dim_of(int layer) const {
+    return window_head_dim != 0 && has_window(layer) ? window_head_dim : head_dim;
+  }
+  int kv_heads_of(int layer) const {
+    return window_kv_heads != 0 && has_window(layer) ? window_kv_heads : kv_heads;
+  }
+  int q_rows(int layer) const { return heads * head_dim_of(layer); }
+  int kv_rows(int layer) const { return kv_heads_of(layer) * head_dim_of(layer); }
+  int max_q_rows() const { return heads * std::max(head_dim, window_head_dim); }
+  // Whether layers with a window have heads of another shape than the others.
+  bool window_heads_differ() const {
+    return (window_head_dim != 0 && window_head_dim != head_dim) ||
+           (window_kv_heads != 0 && window_kv_heads != kv_heads);
+  }
+  bool owns_kv(int layer) const {
+    return has_attention(layer) &&
+           (kv_layer.empty() || kv_layer[static_cast<size_t>(layer)] == layer);
+  }
+  bool has_values(int layer) const { return !values_are_keys || has_window(layer); }
+  int feed_forward_of(int layer) const {
+    return feed_forwards.empty() ? feed_forward : feed_forwards[static_cast<size_t>(layer)];
+  }
+  // For layers without a window, or with one.
+  kernels::AttentionShape attention_shape(bool of_window = false) const;
 };
 
 // Reads and checks everything but the tensors' shapes. Errors: as below, with the key and the

@@ -326,6 +326,96 @@ TEST(ModelConfigTest, ReadsTheFirstGemma) {
                       "use_bidirectional_attention");
 }
 
+// The sizes of heads in layers of both kinds, as 5.24 of transformers writes them and as older
+// files have them.
+TEST(ModelConfigTest, ReadsTheLayerShapesOfGemma4) {
+  const std::string gemma = R"("model_type":"gemma4_text","head_dim":32,"sliding_window":16,
+      "hidden_size_per_layer_input":0,"layer_types":["sliding_attention","full_attention",
+      "sliding_attention","full_attention"],)";
+  const std::string older = R"("attention_k_eq_v":true,"global_head_dim":64,
+      "num_global_key_value_heads":1)";
+  const std::string newer = R"("attention_k_eq_v":true,"per_layer_config":{
+      "1":{"head_dim":64,"num_key_value_heads":1},"3":{"head_dim":64,"num_key_value_heads":1}})";
+  for (const std::string& sizes : {older, newer}) {
+    const auto config = ReadFolder(gemma + sizes);
+    ASSERT_TRUE(config.ok()) << config.status();
+    EXPECT_EQ(config->windowed, (std::vector<bool>{true, false, true, false}));
+    EXPECT_EQ(config->head_dim_of(0), 32);
+    EXPECT_EQ(config->head_dim_of(1), 64);
+    EXPECT_EQ(config->kv_heads_of(0), 2);
+    EXPECT_EQ(config->kv_heads_of(1), 1);
+    EXPECT_TRUE(config->window_heads_differ());
+    EXPECT_TRUE(config->has_values(0));
+    EXPECT_FALSE(config->has_values(1));
+    EXPECT_EQ(config->attention_scale, 1.0);
+    EXPECT_EQ(config->attention_shape(true).rope_dims, 32);
+    // A quarter of 32 pairs turns.
+    ASSERT_EQ(config->rope_freq_factors.size(), 32U);
+    EXPECT_EQ(config->rope_freq_factors[7], 1.0F);
+    EXPECT_GT(config->rope_freq_factors[8], 1e29F);
+    // int8 keys and values of 32 tokens, with two scales each.
+    const kernels::KernelTable& table = kernels::KernelsFor(kernels::Isa::kScalar);
+    const size_t window = 2 * (2 * 2 * 32 * 32 + 2 * 2 * 32 * 4);
+    const size_t full = 2 * (2 * 64 * 32 + 2 * 32 * 4);
+    EXPECT_EQ(Decoder::WindowBlockBytes(*config, WeightMode::kInt8, table), window);
+    EXPECT_EQ(Decoder::KvBlockBytes(*config, WeightMode::kInt8, table), window + full);
+  }
+  const auto plain = ReadFolder(gemma + R"("global_head_dim":32,"num_global_key_value_heads":1)");
+  ASSERT_TRUE(plain.ok()) << plain.status();
+  EXPECT_EQ(plain->kv_heads, 2) << "that number has no effect where values are not keys";
+  EXPECT_FALSE(plain->window_heads_differ());
+  const auto whole = ReadFolder(gemma + R"("per_layer_config":{})");
+  ASSERT_TRUE(whole.ok()) << whole.status();
+  EXPECT_EQ(whole->head_dim, 32);
+
+  const auto refused = [&](const std::string& keys, const std::string& part) {
+    ExpectFolderRefused(gemma + keys, part);
+  };
+  refused(R"("per_layer_config":{"1":{"head_dim":64}})", "per_layer_config");
+  refused(R"("per_layer_config":{"0":{"head_dim":64},"1":{"head_dim":64},"3":{"head_dim":64}})",
+          "per_layer_config");
+  refused(R"("per_layer_config":{"1":{"head_dim":64},"3":{"head_dim":32}})", "per_layer_config");
+  refused(R"("per_layer_config":{"1":{"x":1},"3":{"x":1}})", "per_layer_config has \"x\"");
+  refused(R"("per_layer_config":7)", "per_layer_config must be an object");
+  refused(R"("global_head_dim":24)", "multiple of 16 from 16 to 512");
+  refused(R"("global_head_dim":528)", "multiple of 16 from 16 to 512");
+  refused(R"("attention_k_eq_v":true,"num_global_key_value_heads":3)", "3 kv heads");
+  refused(R"("use_bidirectional_attention":"all")", "use_bidirectional_attention");
+  refused(R"("hidden_activation":"silu")", "hidden_activation");
+  refused(R"("attention_bias":true)", "attention_bias");
+}
+
+TEST(ModelConfigTest, ReadsWhatLayersOfGemma4Share) {
+  const std::string gemma = R"("model_type":"gemma4_text","head_dim":32,"global_head_dim":32,
+      "sliding_window":16,"layer_types":["sliding_attention","full_attention",
+      "sliding_attention","full_attention"],"vocab_size_per_layer_input":40,)";
+  const auto config = ReadFolder(gemma + R"("hidden_size_per_layer_input":32,
+      "num_kv_shared_layers":2,"use_double_wide_mlp":true)");
+  ASSERT_TRUE(config.ok()) << config.status();
+  EXPECT_EQ(config->kv_layer, (std::vector<int>{0, 1, 0, 1}));
+  EXPECT_EQ(config->feed_forwards, (std::vector<int>{96, 96, 192, 192}));
+  EXPECT_EQ(config->layer_inputs, 32);
+  const kernels::KernelTable& table = kernels::KernelsFor(kernels::Isa::kScalar);
+  const size_t layer = 2 * 2 * (32 * 32 + 32 * 4);  // int8, two kv heads
+  EXPECT_EQ(Decoder::WindowBlockBytes(*config, WeightMode::kInt8, table), layer);
+  EXPECT_EQ(Decoder::KvBlockBytes(*config, WeightMode::kInt8, table), 2 * layer);
+
+  const auto refused = [&](const std::string& keys, const std::string& part) {
+    ExpectFolderRefused(gemma + keys, part);
+  };
+  const std::string none = R"("hidden_size_per_layer_input":0,)";
+  refused(none + R"("num_kv_shared_layers":3)", "no layer of its kind has keys for layer 1");
+  refused(none + R"("num_kv_shared_layers":4)", "num_kv_shared_layers is 4 of 4 layers");
+  refused(none + R"("num_kv_shared_layers":-1)", "num_kv_shared_layers");
+  refused(R"("hidden_size_per_layer_input":24)", "hidden_size_per_layer_input is 24");
+  refused(R"("hidden_size_per_layer_input":32,"vocab_size_per_layer_input":39)",
+          "vocab_size_per_layer_input is 39, but there are 40 tokens");
+  refused(none + R"("enable_moe_block":true)", "num_experts is missing");
+  refused(none + R"("enable_moe_block":true,"num_experts":4,"top_k_experts":5)", "top_k_experts");
+  refused(none + R"("enable_moe_block":true,"num_experts":4,"top_k_experts":2)",
+          "moe_intermediate_size is missing");
+}
+
 TEST(ModelConfigTest, ReadsTheLayersOfLfm2) {
   const std::string lfm2 = R"("model_type":"lfm2",)";
   const std::string kinds = R"("layer_types":["conv","full_attention","conv","conv"])";

@@ -47,7 +47,7 @@ kernels::RopeTable MakeRope(const ModelConfig& config, int context) {
 kernels::RopeTable MakeWindowRope(const ModelConfig& config, int context) {
   if (config.rope_mode == kernels::RopeMode::kNone || config.rope_window_freq_base == 0) return {};
   kernels::RopeParams params{};
-  params.dims = config.rope_dims;
+  params.dims = config.attention_shape(/*of_window=*/true).rope_dims;
   params.freq_base = config.rope_window_freq_base;
   return kernels::RopeTable(params, context);
 }
@@ -63,21 +63,27 @@ float ScaleOfStream(const ModelConfig& config) {
   return static_cast<float>(config.embedding_scale / config.residual_scale);
 }
 
+// The most columns that a layer's queries, keys, values and gates take.
 int QkvColumns(const Weights& weights) {
   const ModelConfig& config = weights.config();
-  int first = 0;
-  while (!config.has_attention(first)) ++first;
   if (config.latent_rank != 0) {  // ProjectLatent has its first products where keys will be
     const int begin = config.query_rank == 0 ? 0 : config.q_rows();
-    return kernels::RoundUpToPanel(std::max(config.q_rows() + 2 * config.kv_rows(),
-                                            begin + weights.layer(first).qkv.columns()));
+    return kernels::RoundUpToPanel(
+        std::max(config.q_rows() + 2 * config.kv_rows(), begin + weights.layer(0).qkv.columns()));
   }
-  if (weights.fused()) return weights.layer(first).qkv.columns();
-  // The matrices lie one after another. Each matrix's padding is overwritten by the next one,
-  // except for the last one's.
-  const int q_and_k = config.q_rows() + config.kv_rows();
-  const int gates = config.attention_gate ? config.kv_rows() + config.q_rows() : 0;
-  return kernels::RoundUpToPanel(q_and_k + std::max(weights.layer(first).v.columns(), gates));
+  int columns = 0;
+  for (int i = 0; i < config.layers; ++i) {
+    if (!config.has_attention(i)) continue;
+    // Values that are keys have no columns in the projection.
+    const int q_and_k = config.q_rows(i) + config.kv_rows(i);
+    const int gates = config.attention_gate ? config.kv_rows(i) + config.q_rows(i) : 0;
+    // The matrices lie one after another. Each matrix's padding is overwritten by the next one,
+    // except for the last one's.
+    const int rest = std::max({weights.layer(i).v.columns(), config.kv_rows(i), gates});
+    columns = std::max(
+        {columns, weights.layer(i).qkv.columns(), kernels::RoundUpToPanel(q_and_k + rest)});
+  }
+  return columns;
 }
 
 // The projection's padding is written too.
@@ -111,16 +117,12 @@ const uint8_t* ReadNext(const Projection& projection, int end, const Projection*
 
 size_t Decoder::KvBlockBytes(const ModelConfig& config, WeightMode mode,
                              const kernels::KernelTable& kernels, KvDtype kv_dtype) {
-  const kernels::KvLayout layout =
-      kernels::MakeKvLayout(KvFormatOf(kv_dtype, mode, kernels), config.kv_heads, config.head_dim);
-  return layout.layer_bytes * static_cast<size_t>(KvGroups::Of(config, false).full_layers);
+  return KvGroups::Of(config, KvFormatOf(kv_dtype, mode, kernels), false).full_bytes;
 }
 
 size_t Decoder::WindowBlockBytes(const ModelConfig& config, WeightMode mode,
                                  const kernels::KernelTable& kernels, KvDtype kv_dtype) {
-  const kernels::KvLayout layout =
-      kernels::MakeKvLayout(KvFormatOf(kv_dtype, mode, kernels), config.kv_heads, config.head_dim);
-  return layout.layer_bytes * static_cast<size_t>(KvGroups::Of(config, true).window_layers);
+  return KvGroups::Of(config, KvFormatOf(kv_dtype, mode, kernels), true).window_bytes;
 }
 
 Decoder::Decoder(std::shared_ptr<const Weights> weights, const kernels::KernelTable& kernels,
@@ -128,10 +130,11 @@ Decoder::Decoder(std::shared_ptr<const Weights> weights, const kernels::KernelTa
     : weights_(std::move(weights)),
       kernels_(kernels),
       options_(options),
-      shape_(weights_->config().attention_shape()),
-      kv_layout_(kernels::MakeKvLayout(KvFormatOf(options.kv_dtype, weights_->mode(), kernels),
-                                       shape_.kv_heads, shape_.head_dim)),
-      groups_(KvGroups::Of(weights_->config(), options.window_memory)),
+      shapes_{weights_->config().attention_shape(), weights_->config().attention_shape(true)},
+      groups_(KvGroups::Of(weights_->config(),
+                           KvFormatOf(options.kv_dtype, weights_->mode(), kernels),
+                           options.window_memory)),
+      window_plan_(options.window_memory || weights_->config().window_heads_differ()),
       stream_eps_(EpsOfStream(weights_->config())),
       rope_(MakeRope(weights_->config(), options.context)),
       window_rope_(MakeWindowRope(weights_->config(), options.context)),
@@ -146,7 +149,8 @@ Result<std::unique_ptr<Decoder>> Decoder::Create(std::shared_ptr<const Weights> 
   CHECK(options.workers >= 1 && options.max_rows >= 1 && options.max_head_rows >= 1);
   CHECK(options.context >= 1 && options.context <= weights->config().max_context())
       << options.context;
-  CHECK(kernels::AttentionShapeFault(weights->config().attention_shape()) == nullptr);
+  for (const bool of_window : {false, true})
+    CHECK(kernels::AttentionShapeFault(weights->config().attention_shape(of_window)) == nullptr);
   CHECK(RecurrenceFault(weights->config()) == nullptr);
   CHECK(kernels.gemm.bf16_pairs || !weights->bf16_pairs()) << kernels.gemm.name;
   CHECK(kernels.gemm.bf16_tiles || !weights->bf16_tiles()) << kernels.gemm.name;
@@ -172,14 +176,23 @@ void Decoder::PlanExperts() {
 
 Status Decoder::Allocate() {
   const ModelConfig& config = weights_->config();
-  const int widest = std::max(
-      {config.width, config.q_rows(), recurrent_.inner, config.latent_rank, config.query_rank});
+  const int widest = std::max({config.width, config.max_q_rows(), recurrent_.inner,
+                               config.layer_inputs, config.latent_rank, config.query_rank});
   const auto max_rows = static_cast<size_t>(options_.max_rows);
   PlanExperts();
   // No layer may have this width in a mixture.
   int feed_forward = 0;
-  for (int i = 0; i < config.layers; ++i)
-    if (!config.has_experts(i)) feed_forward = config.feed_forward;
+  for (int i = 0; i < config.layers; ++i) {
+    if (!config.has_experts(i) || config.dense_and_experts)
+      feed_forward = std::max(feed_forward, config.feed_forward_of(i));
+  }
+  const int ones =
+      std::max(recurrent_.conv_channels,
+               config.value_norm ? std::max(config.head_dim, config.window_head_dim) : 0);
+  if (config.layer_inputs != 0) {
+    layer_inputs_stride_ = static_cast<size_t>(weights_->layer_projection().columns());
+    layer_gate_stride_ = static_cast<size_t>(weights_->layer(0).input_gate.columns());
+  }
   const int max_cols = std::max({widest, feed_forward, expert_width_});
 
   const auto take_activations = [](BumpAllocator& carver, int rows, int cols) {
@@ -193,8 +206,8 @@ Status Decoder::Allocate() {
     x_ = carver.Take<float>(max_rows * static_cast<size_t>(config.width));
     qkv_ = carver.Take<float>(max_rows *
                               static_cast<size_t>(std::max(qkv_columns_, recurrent_columns_)));
-    attn_ = carver.Take<float>(max_rows *
-                               static_cast<size_t>(std::max(config.q_rows(), recurrent_.inner)));
+    attn_ = carver.Take<float>(
+        max_rows * static_cast<size_t>(std::max(config.max_q_rows(), recurrent_.inner)));
     if (config.latent_rank != 0) {
       expanded_ = carver.Take<float>(
           max_rows * static_cast<size_t>(weights_->layer(0).latent.key_value.columns()));
@@ -215,7 +228,9 @@ Status Decoder::Allocate() {
           kOwnCopyFloats / kernels::kQuantBlock * kernels::kMaxOutliers * sizeof(float));
       worker.own.floats = carver.Take<float>(kOwnCopyFloats);
       worker.gemm = carver.Take<std::byte>(kernels::GemmScratchBytes(options_.max_rows, max_cols));
-      worker.attention = carver.Take<std::byte>(kernels_.attention.scratch_bytes(shape_));
+      worker.attention =
+          carver.Take<std::byte>(std::max(kernels_.attention.scratch_bytes(shapes_[0]),
+                                          kernels_.attention.scratch_bytes(shapes_[1])));
       worker.best = carver.Take<kernels::ArgmaxState>(static_cast<size_t>(options_.max_head_rows));
       worker.piece_best =
           carver.Take<kernels::ArgmaxState>(static_cast<size_t>(options_.max_head_rows));
@@ -239,15 +254,22 @@ Status Decoder::Allocate() {
       expert_out_ = carver.Take<float>(slots * static_cast<size_t>(config.width));
       for (Worker& worker : workers_) worker.expert_row = take_activations(carver, 1, config.width);
     }
+    if (config.layer_inputs != 0) {
+      layer_inputs_ = carver.Take<float>(max_rows * layer_inputs_stride_);
+      layer_gate_ = carver.Take<float>(max_rows * layer_gate_stride_);
+      for (Worker& worker : workers_) worker.layer_token = carver.Take<float>(layer_inputs_stride_);
+    }
+    if (config.dense_and_experts)
+      dense_ = carver.Take<float>(max_rows * static_cast<size_t>(config.width));
+    if (ones != 0) ones_ = carver.Take<float>(static_cast<size_t>(ones));
     if (config.recurrence != Recurrence::kNone) {
-      ones_ = carver.Take<float>(static_cast<size_t>(recurrent_.conv_channels));
       key_scale_ = carver.Take<float>(static_cast<size_t>(config.state_keys));
       query_scale_ = carver.Take<float>(static_cast<size_t>(config.state_keys));
     }
     if (!weights_->fused()) {
       normed_ = carver.Take<float>(max_rows * static_cast<size_t>(config.width));
-      gate_ = carver.Take<float>(max_rows * static_cast<size_t>(config.feed_forward));
-      up_ = carver.Take<float>(max_rows * static_cast<size_t>(config.feed_forward));
+      gate_ = carver.Take<float>(max_rows * static_cast<size_t>(feed_forward));
+      up_ = carver.Take<float>(max_rows * static_cast<size_t>(feed_forward));
       logits_ = carver.Take<float>(static_cast<size_t>(options_.max_head_rows) *
                                    static_cast<size_t>(logits_stride()));
     }
@@ -255,8 +277,8 @@ Status Decoder::Allocate() {
   };
   ASSIGN_OR_RETURN(memory_, kernels::AlignedBuffer::Allocate(carve(nullptr)));
   carve(memory_.data());
+  std::fill_n(ones_, ones, 1.0f);
   if (config.recurrence == Recurrence::kNone) return OkStatus();
-  std::fill_n(ones_, recurrent_.conv_channels, 1.0f);
   const auto keys = static_cast<float>(config.state_keys);
   std::fill_n(key_scale_, config.state_keys, 1 / std::sqrt(keys));
   std::fill_n(query_scale_, config.state_keys, 1 / keys);
@@ -286,20 +308,25 @@ bool Decoder::RunLayers(const DecoderBatch& batch, Team& team) {
   CHECK(!batch.states.empty() || recurrent_.state_floats == 0);
   Worker& worker = workers_[static_cast<size_t>(team.worker())];
   CHECK(options_.window_memory == (batch.window.kv != nullptr));
-  const auto list = [&](int memory, const kernels::AttentionWork& work, int items, int blocks,
+  const auto list = [&](bool of_window, const kernels::AttentionWork& work, int items, int blocks,
                         int window) {
+    const size_t plan = of_window ? 1 : 0;
     // Offsets do not depend on the layer.
-    worker.kv_run_counts[static_cast<size_t>(memory)] = kernels::ListAttentionReads(
-        work, items, kv_layout_, ViewOf(nullptr, blocks, 0), team.worker(), team.workers(),
-        kAheadLines, worker.kv_runs[static_cast<size_t>(memory)], window);
+    const kernels::KvLayout& layout = groups_.layout(of_window);
+    const kernels::KvLayerView strides{nullptr, layout.head_bytes,
+                                       static_cast<size_t>(blocks) * layout.head_bytes};
+    worker.kv_run_counts[plan] =
+        kernels::ListAttentionReads(work, items, layout, strides, team.worker(), team.workers(),
+                                    kAheadLines, worker.kv_runs[plan], window);
   };
-  list(0, batch.attention, batch.attention_items, batch.kv_blocks, 0);
-  if (options_.window_memory) {
-    list(1, batch.window.attention, batch.window.attention_items, batch.window.blocks,
-         weights_->config().window);
+  list(false, batch.attention, batch.attention_items, batch.kv_blocks, 0);
+  if (window_plan_) {
+    list(true, batch.window.attention, batch.window.attention_items,
+         options_.window_memory ? batch.window.blocks : batch.kv_blocks, weights_->config().window);
   }
   ReadKeysAhead(0, batch, team);
   Embed(batch, team);
+  if (weights_->config().layer_inputs != 0) EmbedLayers(batch, team);
   for (int i = 0; i < weights_->config().layers; ++i) {
     if (AbortsBefore(batch, i, team)) return false;
     if (weights_->fused()) {
@@ -324,12 +351,19 @@ void Decoder::FusedLayer(int index, const DecoderBatch& batch, Team& team) {
     AddState(index, rows, team);
   }
   if (!config.has_feed_forward(index)) return;
-  if (!layer.experts.empty()) return ExpertLayer(index, batch, team);
-  if (!config.parallel) gated = FeedForward(index, rows, team);
-  const Projection* next =
-      index + 1 < config.layers ? &weights_->layer(index + 1).first() : &weights_->head();
-  ReadKeysAhead(index + 1, batch, team);
-  AddProduct(layer.down, gated, layer.ffn_after_norm, next, team);
+  if (!layer.experts.empty()) {
+    ExpertLayer(index, batch, team);
+  } else {
+    if (!config.parallel) gated = FeedForward(index, rows, team);
+    const bool last = config.layer_inputs == 0;
+    const Projection* next = !last                       ? &layer.input_gate
+                             : index + 1 < config.layers ? &weights_->layer(index + 1).first()
+                                                         : &weights_->head();
+    if (last) ReadKeysAhead(index + 1, batch, team);
+    AddProduct(layer.down, gated, layer.ffn_after_norm, next, team,
+               last ? layer.output_scale : nullptr);
+  }
+  if (config.layer_inputs != 0) AddLayerInput(index, batch, team);
 }
 
 // With parallel parts the feed-forward reads the residual stream before attention is added: `gated`
@@ -339,7 +373,7 @@ void Decoder::AttentionPart(int index, const DecoderBatch& batch, Activations* g
   const LayerWeights& layer = weights_->layer(index);
   const int rows = static_cast<int>(batch.tokens.size());
   const auto width = static_cast<size_t>(config.width);
-  const auto q_stride = static_cast<size_t>(config.q_rows());
+  const auto q_stride = static_cast<size_t>(config.q_rows(index));
 
   ShowInput(InputObserver::Input::kAttention, index, layer.attn_norm, layer.attn_norm_bias, rows,
             team);
@@ -364,12 +398,13 @@ void Decoder::AttentionPart(int index, const DecoderBatch& batch, Activations* g
   if (config.parallel) *gated = FeedForward(index, rows, team);
   if (config.is_recurrent(index)) RunState(index, batch, team);
   Activations attended =
-      Prepare({.x = attn_, .stride = q_stride, .rows = rows, .cols = config.attended_rows()},
+      Prepare({.x = attn_, .stride = q_stride, .rows = rows, .cols = config.attended_rows(index)},
               layer.attn_output, team);
-  const Projection* feed_forward = !layer.experts.empty() ? &layer.router
-                                   : config.parallel      ? &layer.down
-                                   : config.gated         ? &layer.gate_up
-                                                          : &layer.up;
+  const Projection* feed_forward = config.dense_and_experts ? &layer.gate_up
+                                   : !layer.experts.empty() ? &layer.router
+                                   : config.parallel        ? &layer.down
+                                   : config.gated           ? &layer.gate_up
+                                                            : &layer.up;
   AddProduct(layer.attn_output, std::move(attended), layer.attn_after_norm, feed_forward, team);
   if (config.is_recurrent(index)) AddState(index, rows, team);
 }
@@ -426,12 +461,14 @@ void Decoder::FinalRow(int row, float* out) const {
 }
 
 int Decoder::RegionsPerLayer(const ModelConfig& config, bool fused, int workers, int rows) {
-  if (config.recurrence != Recurrence::kNone) return 0;
+  if (config.recurrence != Recurrence::kNone || config.layer_inputs != 0) return 0;
   if (!fused) return 18;
   int regions = 6;            // qkv, rope, attention, output, gate and up, down
   if (config.experts != 0) {  // router, sum of outputs; choosing, grouping and quantising
     regions += 2 + (rows * config.width <= kSerialExpertValues ? 1 : 3);
     if (config.norm_after) --regions;  // the norm is part of the sum
+    if (config.dense_and_experts)      // its input, gate and up, down
+      regions += 2 + (EachConverts(workers, rows, config.width) ? 0 : 1);
   }
   if (!EachConverts(workers, rows, config.width)) regions += 2;
   if (!EachConverts(workers, rows, config.attended_rows())) regions += 1;
@@ -643,9 +680,10 @@ void Decoder::Project(const Projection& projection, Activations in, Epilogue epi
       PiecesFor(projection, in.rows, team));
 }
 
-// Adds a part's output to the residual stream, after its norm if it has one.
+// Adds a part's output to the residual stream, after its norm if it has one. With a norm it may
+// multiply the stream by `scale` then.
 void Decoder::AddProduct(const Projection& projection, Activations in, const float* after_norm,
-                         const Projection* next, Team& team) {
+                         const Projection* next, Team& team, const float* scale) {
   const int rows = in.rows;
   const int cols = weights_->config().width;
   const auto width = static_cast<size_t>(cols);
@@ -653,9 +691,7 @@ void Decoder::AddProduct(const Projection& projection, Activations in, const flo
     return Project(projection, std::move(in), Epilogue::kAdd, x_, width, next, team);
   Project(projection, std::move(in), Epilogue::kStore, sum_, width, next, team);
   team.ForEachRow(rows, [&](size_t row) {
-    float* sum = sum_ + row * width;
-    kernels_.rows.rms_norm(sum, after_norm, weights_->config().norm_eps, cols, sum);
-    kernels_.rows.add(x_ + row * width, sum, cols);
+    AddNormed(x_ + row * width, sum_ + row * width, after_norm, scale);
   });
 }
 
@@ -678,7 +714,7 @@ kernels::Epilogue Decoder::EpilogueOf(GateKind gate) {
 // activation(gate) * up in the form that `down` reads.
 Decoder::Activations Decoder::GateUp(const Projection& gate_up, const Projection& down,
                                      Activations in, Team& team) {
-  const int width = weights_->config().feed_forward;
+  const int width = down.parts[0].cols;
   Activations gated;
   gated.rows = in.rows;
   if (down.reads_quantized()) {
@@ -713,29 +749,41 @@ bool Decoder::InWindowMemory(int layer) const {
   return options_.window_memory && weights_->config().has_window(layer);
 }
 
-// The layer at `place` of the memory at `kv`, which has `blocks` blocks.
-kernels::KvLayerView Decoder::ViewOf(std::byte* kv, int blocks, int place) const {
-  const auto count = static_cast<size_t>(blocks);
-  return {kv + static_cast<size_t>(place) * count * kv_layout_.layer_bytes, kv_layout_.head_bytes,
-          count * kv_layout_.head_bytes};
+bool Decoder::InWindowPlan(int layer) const {
+  return window_plan_ && weights_->config().has_window(layer);
 }
 
+const kernels::AttentionShape& Decoder::ShapeOf(int layer) const {
+  return shapes_[weights_->config().has_window(layer) ? 1 : 0];
+}
+
+const kernels::KvLayout& Decoder::LayoutOf(int layer) const {
+  return groups_.layout(weights_->config().has_window(layer));
+}
+
+// A layer's keys and values, or those of the layer that it shares with.
 kernels::KvLayerView Decoder::KvOf(int layer, const DecoderBatch& batch) const {
-  const int place = groups_.place[static_cast<size_t>(layer)];
-  return InWindowMemory(layer) ? ViewOf(batch.window.kv, batch.window.blocks, place)
-                               : ViewOf(batch.kv, batch.kv_blocks, place);
+  const bool in_window = InWindowMemory(layer);
+  const auto blocks = static_cast<size_t>(in_window ? batch.window.blocks : batch.kv_blocks);
+  const kernels::KvLayout& layout = LayoutOf(layer);
+  std::byte* const memory = in_window ? batch.window.kv : batch.kv;
+  return {memory + blocks * groups_.offset[static_cast<size_t>(layer)], layout.head_bytes,
+          blocks * layout.head_bytes};
 }
 
 void Decoder::CopyBlock(std::byte* kv, int kv_blocks, int from, int to, Team& team,
                         bool window) const {
-  const size_t stride = static_cast<size_t>(kv_blocks) * kv_layout_.head_bytes;
-  const int layers = window ? groups_.window_layers : groups_.full_layers;
-  team.ForEach(layers * kv_layout_.kv_heads, 1, [&](int begin, int end) {
-    for (int head = begin; head < end; ++head) {
-      std::byte* blocks = kv + static_cast<size_t>(head) * stride;
-      std::memcpy(blocks + static_cast<size_t>(to) * kv_layout_.head_bytes,
-                  blocks + static_cast<size_t>(from) * kv_layout_.head_bytes,
-                  kv_layout_.head_bytes);
+  const ModelConfig& config = weights_->config();
+  const auto count = static_cast<size_t>(kv_blocks);
+  team.ForEach(config.layers, 1, [&](int begin, int end) {
+    for (int layer = begin; layer < end; ++layer) {
+      if (!config.owns_kv(layer) || InWindowMemory(layer) != window) continue;
+      const kernels::KvLayout& layout = LayoutOf(layer);
+      std::byte* blocks = kv + count * groups_.offset[static_cast<size_t>(layer)];
+      for (int head = 0; head < layout.kv_heads; ++head, blocks += count * layout.head_bytes) {
+        std::memcpy(blocks + static_cast<size_t>(to) * layout.head_bytes,
+                    blocks + static_cast<size_t>(from) * layout.head_bytes, layout.head_bytes);
+      }
     }
   });
 }
@@ -747,17 +795,18 @@ void Decoder::ReadKeysAhead(int layer, const DecoderBatch& batch, const Team& te
   worker.ahead = {};
   if (layer == weights_->config().layers || !weights_->config().has_attention(layer)) return;
   worker.ahead.base = reinterpret_cast<const uint8_t*>(KvOf(layer, batch).base);
-  const size_t memory = InWindowMemory(layer) ? 1 : 0;
-  worker.ahead.runs = worker.kv_runs[memory].data();
-  worker.ahead.count = worker.kv_run_counts[memory];
+  const size_t plan = InWindowPlan(layer) ? 1 : 0;
+  worker.ahead.runs = worker.kv_runs[plan].data();
+  worker.ahead.count = worker.kv_run_counts[plan];
 }
 
 // Rotates the halves of all heads of queries and keys of one row, as rope_append does, for families
 // whose norm comes after it. `cos_sin`: those of the row's position.
 void Decoder::RotateHeads(const float* cos_sin, float* qkv) const {
-  const int half = shape_.rope_dims / 2;
-  for (int h = 0; h < shape_.heads + shape_.kv_heads; ++h) {
-    float* head = qkv + h * shape_.head_dim;
+  const kernels::AttentionShape& shape = shapes_[0];  // such families have no other
+  const int half = shape.rope_dims / 2;
+  for (int h = 0; h < shape.heads + shape.kv_heads; ++h) {
+    float* head = qkv + h * shape.head_dim;
     for (int i = 0; i < half; ++i) {
       const float cosine = cos_sin[i], sine = cos_sin[half + i];
       const float first = head[i], second = head[half + i];
@@ -768,22 +817,36 @@ void Decoder::RotateHeads(const float* cos_sin, float* qkv) const {
 }
 
 // Queries and keys of one row, before they rotate or, with norm_rotated, after.
-void Decoder::NormHeads(const LayerWeights& layer, float* qkv) const {
+void Decoder::NormHeads(int index, float* qkv) const {
   const ModelConfig& config = weights_->config();
   if (config.head_norm == HeadNorm::kNone) return;
-  float* keys = qkv + config.q_rows();
+  const LayerWeights& layer = weights_->layer(index);
+  const int head_dim = config.head_dim_of(index);
+  float* keys = qkv + config.q_rows(index);
   const auto norm = [&](float* rows, int count, const float* weight) {
     kernels_.rows.rms_norm(rows, weight, config.norm_eps, count, rows);
   };
   if (config.head_norm == HeadNorm::kWholeRow) {
-    norm(qkv, config.q_rows(), layer.q_norm);
-    norm(keys, config.kv_rows(), layer.k_norm);
+    norm(qkv, config.q_rows(index), layer.q_norm);
+    norm(keys, config.kv_rows(index), layer.k_norm);
     return;
   }
-  for (int h = 0; h < config.heads; ++h)
-    norm(qkv + h * config.head_dim, config.head_dim, layer.q_norm);
-  for (int h = 0; h < config.kv_heads; ++h)
-    norm(keys + h * config.head_dim, config.head_dim, layer.k_norm);
+  for (int h = 0; h < config.heads; ++h) norm(qkv + h * head_dim, head_dim, layer.q_norm);
+  if (!config.owns_kv(index)) return;
+  for (int h = 0; h < config.kv_heads_of(index); ++h)
+    norm(keys + h * head_dim, head_dim, layer.k_norm);
+}
+
+// Values of one row, in a family that normalises them, from keys that have no norm yet.
+void Decoder::NormValues(int index, float* qkv) const {
+  const ModelConfig& config = weights_->config();
+  if (!config.value_norm || !config.owns_kv(index)) return;
+  const int head_dim = config.head_dim_of(index), rows = config.kv_rows(index);
+  const float* const keys = qkv + config.q_rows(index);
+  float* const values = qkv + config.q_rows(index) + rows;
+  const float* const from = config.has_values(index) ? values : keys;
+  for (int i = 0; i < rows; i += head_dim)
+    kernels_.rows.rms_norm(from + i, ones_, config.norm_eps, head_dim, values + i);
 }
 
 // Queries of one row, in a family whose queries grow with the position.
@@ -805,13 +868,14 @@ void Decoder::ScaleValues(float* qkv) const {
 
 void Decoder::RopeAppend(int layer, const DecoderBatch& batch, Team& team) {
   kernels::RopeAppendArgs args{};
-  args.shape = shape_;
-  args.layout = kv_layout_;
+  args.shape = ShapeOf(layer);
+  args.layout = LayoutOf(layer);
   args.kv = KvOf(layer, batch);
   args.qkv = qkv_;
   args.stride = static_cast<size_t>(qkv_columns_);
   args.rows = (InWindowMemory(layer) ? batch.window.places : batch.places).data();
   const ModelConfig& config = weights_->config();
+  if (!config.owns_kv(layer)) args.shape.kv_heads = 0;
   if (!config.rotates(layer)) args.shape.rope_mode = kernels::RopeMode::kNone;
   const bool of_window = config.rope_window_freq_base != 0 && config.has_window(layer);
   args.cos_sin = args.shape.rope_mode == kernels::RopeMode::kNone
@@ -828,7 +892,7 @@ void Decoder::RopeAppend(int layer, const DecoderBatch& batch, Team& team) {
       float* qkv = qkv_ + static_cast<size_t>(row) * args.stride;
       if (table != nullptr) {
         const float* cos_sin = table + static_cast<size_t>(args.rows[row].position) *
-                                           static_cast<size_t>(shape_.rope_dims);
+                                           static_cast<size_t>(args.shape.rope_dims);
         if (latent) {
           const int columns = weights_->layer(layer).latent.key_value.columns();
           SpreadLatent(cos_sin, expanded_ + static_cast<size_t>(row) * static_cast<size_t>(columns),
@@ -837,7 +901,8 @@ void Decoder::RopeAppend(int layer, const DecoderBatch& batch, Team& team) {
           RotateHeads(cos_sin, qkv);
         }
       }
-      NormHeads(weights_->layer(layer), qkv);
+      NormValues(layer, qkv);
+      NormHeads(layer, qkv);
       GrowQueries(args.rows[row].position, qkv);
       ScaleValues(qkv);
     }
@@ -847,18 +912,18 @@ void Decoder::RopeAppend(int layer, const DecoderBatch& batch, Team& team) {
 
 void Decoder::Attend(int layer, const DecoderBatch& batch, Team& team) {
   kernels::AttentionArgs args{};
-  args.shape = shape_;
-  args.layout = kv_layout_;
+  args.shape = ShapeOf(layer);
+  args.layout = LayoutOf(layer);
   args.kv = KvOf(layer, batch);
   args.q = qkv_;
   args.q_stride = static_cast<size_t>(qkv_columns_);
   args.out = attn_;
-  args.out_stride = static_cast<size_t>(weights_->config().q_rows());
+  args.out_stride = static_cast<size_t>(weights_->config().q_rows(layer));
   args.partials = batch.partials;
   args.window = weights_->config().has_window(layer) ? weights_->config().window : 0;
   args.sinks = weights_->layer(layer).sinks;
   std::byte* scratch = workers_[static_cast<size_t>(team.worker())].attention;
-  const bool window = InWindowMemory(layer);
+  const bool window = InWindowPlan(layer);
   const kernels::AttentionWork& work = window ? batch.window.attention : batch.attention;
   team.ForEachInOrder(window ? batch.window.attention_items : batch.attention_items,
                       [&](int item) { kernels_.attention.run_item(args, work, item, scratch); });

@@ -72,14 +72,15 @@ struct StateSlice {
   std::byte* state = nullptr;
 };
 
-// The layers with a sliding window in a step, where they have memory of their own
-// (Decoder::Options::window_memory).
+// The layers with a sliding window in a step, where they have a plan of their own
+// (Decoder::has_window_plan).
 struct WindowBatch {
-  std::span<const kernels::RowPlace> places;  // as in DecoderBatch, in this memory
-  kernels::AttentionWork attention{};         // built for the window
+  kernels::AttentionWork attention{};  // built for the window and window_shape()
   int attention_items = 0;
-  std::byte* kv = nullptr;  // blocks * window_block_bytes() bytes:
-  int blocks = 0;           // [layers with a window][kv_heads][blocks]
+  // With Decoder::Options::window_memory; else they are in DecoderBatch's memory.
+  std::span<const kernels::RowPlace> places;  // as in DecoderBatch, in this memory
+  std::byte* kv = nullptr;                    // blocks * window_block_bytes() bytes:
+  int blocks = 0;                             // [layers with a window][kv_heads][blocks]
 };
 
 // The rows of one step. Everything it points to stays unchanged during the step.
@@ -125,11 +126,16 @@ class Decoder {
 
   const Options& options() const { return options_; }
   const Weights& weights() const { return *weights_; }
-  const kernels::AttentionShape& attention_shape() const { return shape_; }
+  // Shapes of the layers for DecoderBatch::attention, and for WindowBatch::attention.
+  const kernels::AttentionShape& attention_shape() const { return shapes_[0]; }
+  const kernels::AttentionShape& window_shape() const { return shapes_[1]; }
+  // Whether layers with a window have a plan of their own: they have memory of their own, or heads
+  // of another shape.
+  bool has_window_plan() const { return window_plan_; }
   // Bytes of KV cache per block of kBlockTokens, all layers together; with window_memory those of
   // the layers without a window, and those of the others.
-  size_t kv_block_bytes() const { return LayerBytes(groups_.full_layers); }
-  size_t window_block_bytes() const { return LayerBytes(groups_.window_layers); }
+  size_t kv_block_bytes() const { return groups_.full_bytes; }
+  size_t window_block_bytes() const { return groups_.window_bytes; }
   static size_t KvBlockBytes(const ModelConfig& config, WeightMode mode,
                              const kernels::KernelTable& kernels,
                              KvDtype kv_dtype = KvDtype::kByWeights);
@@ -163,7 +169,7 @@ class Decoder {
   void RunHead(const HeadBatch& batch, Team& team);
   // Parallel regions (phases, each waited for) of one layer for a step of `rows` rows on `workers`
   // workers. In a mixture, of a layer with experts. 0 for a model with recurrent layers, whose
-  // counts differ.
+  // counts differ, or with inputs of each layer.
   static int RegionsPerLayer(const ModelConfig& config, bool fused, int workers, int rows);
 
   // In a phase after RunHead: greatest logit of its i-th row and the token, kernels::kNoArgmax if
@@ -212,6 +218,10 @@ class Decoder {
   void PlanExperts();
 
   void Embed(const DecoderBatch& batch, Team& team);
+  // decoder_layer_inputs.cc: per-layer embeddings, and the numbers that layers are multiplied by.
+  void EmbedLayers(const DecoderBatch& batch, Team& team);
+  void AddLayerInput(int index, const DecoderBatch& batch, Team& team);
+  void AddNormed(float* x, float* sum, const float* after_norm, const float* scale) const;
   void ShowInput(InputObserver::Input input, int layer, const float* norm, const float* norm_bias,
                  int rows, Team& team);
   void NormRow(const float* x, const float* weight, const float* bias, float* out) const;
@@ -219,6 +229,7 @@ class Decoder {
   // decoder_experts.cc: the feed-forward of a mixture.
   void ExpertLayer(int index, const DecoderBatch& batch, Team& team);
   struct ExpertGroup;
+  void DenseBesideExperts(int index, int rows, Team& team);
   void ChooseExperts(const LayerWeights& layer, int row);
   void GroupRows(int index, int rows);
   void SpreadRow(int index, int row, const Team& team);
@@ -242,6 +253,7 @@ class Decoder {
   static float Softplus(float x);
   Activations UpAlone(int index, Activations in, Team& team);
   void Activate(int index, float* up) const;
+  void ApplyGelu(float* up, int count) const;
   void GateAttention(int rows, Team& team);
   void AttentionPart(int index, const DecoderBatch& batch, Activations* gated, Team& team);
   // decoder_latent.cc: latent attention.
@@ -259,30 +271,30 @@ class Decoder {
   void Project(const Projection& projection, Activations in, kernels::Epilogue epilogue, float* out,
                size_t out_stride, const Projection* next, Team& team);
   void AddProduct(const Projection& projection, Activations in, const float* after_norm,
-                  const Projection* next, Team& team);
+                  const Projection* next, Team& team, const float* scale = nullptr);
   Activations FeedForward(int index, int rows, Team& team);
   static kernels::Epilogue EpilogueOf(GateKind gate);
   Activations GateUp(const Projection& gate_up, const Projection& down, Activations in, Team& team);
   void RotateHeads(const float* cos_sin, float* qkv) const;
-  void NormHeads(const LayerWeights& layer, float* qkv) const;
+  void NormHeads(int index, float* qkv) const;
+  void NormValues(int index, float* qkv) const;
   void GrowQueries(int position, float* queries) const;
   void ScaleValues(float* qkv) const;
   void ReadKeysAhead(int layer, const DecoderBatch& batch, const Team& team);
   void RopeAppend(int layer, const DecoderBatch& batch, Team& team);
   void Attend(int layer, const DecoderBatch& batch, Team& team);
   bool InWindowMemory(int layer) const;
+  bool InWindowPlan(int layer) const;
+  const kernels::AttentionShape& ShapeOf(int layer) const;
+  const kernels::KvLayout& LayoutOf(int layer) const;
   kernels::KvLayerView KvOf(int layer, const DecoderBatch& batch) const;
-  kernels::KvLayerView ViewOf(std::byte* kv, int blocks, int place) const;
-  size_t LayerBytes(int layers) const {
-    return static_cast<size_t>(layers) * kv_layout_.layer_bytes;
-  }
 
   const std::shared_ptr<const Weights> weights_;
   const kernels::KernelTable kernels_;
   const Options options_;
-  const kernels::AttentionShape shape_;
-  const kernels::KvLayout kv_layout_;
+  const kernels::AttentionShape shapes_[2];  // of layers without a window, and with one
   const KvGroups groups_;
+  const bool window_plan_;
   const float stream_eps_;  // of norms of the residual stream, see EpsOfStream
   const kernels::RopeTable rope_;
   const kernels::RopeTable window_rope_;  // of layers with a window, where they rotate otherwise
@@ -294,12 +306,18 @@ class Decoder {
   kernels::AlignedBuffer memory_;
   float* x_ = nullptr;           // [R][width] the residual stream
   float* qkv_ = nullptr;         // [R][qkv_columns_], or [R][recurrent_columns_]
-  float* attn_ = nullptr;        // [R][q_rows], or [R][recurrent_.inner]
+  float* attn_ = nullptr;        // [R][most q_rows], or [R][recurrent_.inner]
   float* state_rows_ = nullptr;  // [R][recurrent_columns_]: qkv_, unless layers have attention too
   float* state_out_ = nullptr;   // [R][recurrent_.inner]: attn_, the same
   float* expanded_ = nullptr;    // [R][columns of LatentWeights::key_value], of latent attention
   ActivationMemory shared_;      // [R][max(width, q_rows, recurrent_.inner, latent ranks)]
-  ActivationMemory shared_ffn_;  // [R][feed_forward]
+  ActivationMemory shared_ffn_;  // [R][most feed_forward]
+  // Buffers of inputs of each layer, null for models without.
+  size_t layer_inputs_stride_ = 0;
+  float* layer_inputs_ = nullptr;  // [R][layers][layer_inputs], padded
+  size_t layer_gate_stride_ = 0;
+  float* layer_gate_ = nullptr;  // [R][layer_inputs], padded
+  float* dense_ = nullptr;       // [R][width] of the network in layers with experts
   // Unfused, or with a norm behind: what is added to the residual stream, [R][width].
   float* sum_ = nullptr;
   // Buffers of a mixture of experts, null for other models; U = expert_slots_.
@@ -330,8 +348,8 @@ class Decoder {
   std::byte* expert_in_ = nullptr;          // [R * U] quantised rows of width
   ActivationMemory expert_gated_;           // [R * U][expert_width_]
   float* expert_out_ = nullptr;             // [R * U][width]; before, inputs that stay floats
-  // Constants of recurrent layers, null for other models.
-  float* ones_ = nullptr;         // [conv_channels]
+  // Constants of recurrent layers and of norms of values, null for other models.
+  float* ones_ = nullptr;         // [conv_channels] or [head_dim]
   float* key_scale_ = nullptr;    // [state_keys] 1 / sqrt(state_keys)
   float* query_scale_ = nullptr;  // [state_keys] 1 / state_keys
   // Unfused only.
@@ -340,9 +358,10 @@ class Decoder {
   float* up_ = nullptr;      // the same
   float* logits_ = nullptr;  // [max_head_rows][logits_stride()]
   struct Worker {
-    ActivationMemory own;         // for steps of few rows: see Prepare
-    ActivationMemory expert_row;  // one row of width, on its way to its experts
-    std::byte* gemm = nullptr;    // kernels' scratch
+    ActivationMemory own;          // for steps of few rows: see Prepare
+    ActivationMemory expert_row;   // one row of width, on its way to its experts
+    float* layer_token = nullptr;  // [layers][layer_inputs] of one token
+    std::byte* gemm = nullptr;     // kernels' scratch
     std::byte* attention = nullptr;
     kernels::ArgmaxState* best = nullptr;        // [max_head_rows], of the round `best_round`
     kernels::ArgmaxState* piece_best = nullptr;  // [max_head_rows], of the piece in hand

@@ -11,25 +11,6 @@ namespace {
 
 constexpr int kAtOnce = 256;  // values of a row
 
-// In place.
-void ApplyGelu(const kernels::RowKernels& rows, int count, float* up) {
-  // gelu(x) = x sigmoid(2u), where u = sqrt(2 / pi) (x + 0.044715 x^3), is silu(2u) * (x / 2u):
-  // that is what the kernel of the gated form computes, of some values at a time.
-  constexpr float kCubic = 0.044715F;
-  const float twice = 2 * std::sqrt(2 * std::numbers::inv_pi_v<float>);
-  float gate[kAtOnce], factor[kAtOnce];
-  for (int begin = 0; begin < count; begin += kAtOnce) {
-    const int here = std::min(kAtOnce, count - begin);
-    for (int i = 0; i < here; ++i) {
-      const float x = up[begin + i];
-      const float slope = twice * (1 + kCubic * x * x);  // 2u / x, above 0
-      gate[i] = slope * x;
-      factor[i] = 1 / slope;
-    }
-    rows.silu_mul(gate, factor, here, up + begin);
-  }
-}
-
 // In place: positive x^2 + beta x above 0, negative (exp(min(x, eps)) - 1 - x) + beta x elsewhere,
 // where these are softplus(alpha_positive) and beta + softplus(alpha_negative). Source: Huang 2024,
 // "Deriving Activation Functions Using Integration".
@@ -55,6 +36,25 @@ void ApplyXielu(const kernels::RowKernels& rows, const Xielu& xielu, float posit
 }
 
 }  // namespace
+
+// In place.
+void Decoder::ApplyGelu(float* up, int count) const {
+  // gelu(x) = x sigmoid(2u), where u = sqrt(2 / pi) (x + 0.044715 x^3), is silu(2u) * (x / 2u):
+  // that is what the kernel of the gated form computes, of some values at a time.
+  constexpr float kCubic = 0.044715F;
+  const float twice = 2 * std::sqrt(2 * std::numbers::inv_pi_v<float>);
+  float gate[kAtOnce], factor[kAtOnce];
+  for (int begin = 0; begin < count; begin += kAtOnce) {
+    const int here = std::min(kAtOnce, count - begin);
+    for (int i = 0; i < here; ++i) {
+      const float x = up[begin + i];
+      const float slope = twice * (1 + kCubic * x * x);  // 2u / x, above 0
+      gate[i] = slope * x;
+      factor[i] = 1 / slope;
+    }
+    kernels_.rows.silu_mul(gate, factor, here, up + begin);
+  }
+}
 
 // activation(up) in the form that `down` reads, of a network without a gate.
 Decoder::Activations Decoder::UpAlone(int index, Activations in, Team& team) {
@@ -83,7 +83,7 @@ void Decoder::Activate(int index, float* up) const {
       }
       return;
     case GateKind::kGeluTanh:
-      return ApplyGelu(kernels_.rows, count, up);
+      return ApplyGelu(up, count);
     case GateKind::kXielu:
       break;
   }

@@ -78,9 +78,13 @@ void Decoder::ExpertLayer(int index, const DecoderBatch& batch, Team& team) {
   const int rows = static_cast<int>(batch.tokens.size());
   const auto width = static_cast<size_t>(config.width);
 
-  Activations in = Prepare(
-      {.x = x_, .stride = width, .rows = rows, .cols = config.width, .norm_weight = layer.ffn_norm},
-      layer.router, team);
+  if (config.dense_and_experts) DenseBesideExperts(index, rows, team);
+  Activations in = Prepare({.x = x_,
+                            .stride = width,
+                            .rows = rows,
+                            .cols = config.width,
+                            .norm_weight = layer.router_norm},
+                           layer.router, team);
   Project(layer.router, std::move(in), Epilogue::kStore, router_, router_stride_, nullptr, team);
   if (rows * config.width <= kSerialExpertValues) {
     team.ForEach(1, 1, [&](int, int) {
@@ -106,6 +110,15 @@ void Decoder::ExpertLayer(int index, const DecoderBatch& batch, Team& team) {
       end.down_begin, 1, [&](int from, int to) { DownOfGroups(index, from, to, team); }, kPieces);
   team.ForEachRow(rows, [&](size_t row) { AddExperts(layer, static_cast<int>(row)); });
   ReadKeysAhead(index + 1, batch, team);
+}
+
+// The network of layers without experts, where layers with them have it too. Its output waits in
+// dense_.
+void Decoder::DenseBesideExperts(int index, int rows, Team& team) {
+  const LayerWeights& layer = weights_->layer(index);
+  Activations gated = FeedForward(index, rows, team);
+  Project(layer.down, std::move(gated), Epilogue::kStore, dense_,
+          static_cast<size_t>(weights_->config().width), &layer.router, team);
 }
 
 // Chooses the experts with the greatest scores, of equals the first, and their weights.
@@ -153,6 +166,8 @@ void Decoder::ChooseExperts(const LayerWeights& layer, int row) {
   }
   for (int i = 0; config.expert_weights_scale != 1 && i < chosen; ++i)
     choices[i].weight *= config.expert_weights_scale;
+  for (int i = 0; layer.expert_scales != nullptr && i < chosen; ++i)
+    choices[i].weight *= layer.expert_scales[choices[i].expert];
   if (expert_slots_ == config.experts_used) return;
   // The logit of the shared expert's gate stands after those of the router.
   const float weight =
@@ -236,7 +251,7 @@ void Decoder::SpreadRow(int index, int row, const Team& team) {
         kernels::QuantizeArgs args;
         args.x = x_ + static_cast<size_t>(row) * width;
         args.x_stride = width;
-        args.norm_weight = layer.ffn_norm;
+        args.norm_weight = layer.expert_norm;
         args.norm_eps = stream_eps_;
         args.out = one;
         kernels_.gemm.quantize(args, 0, 1);
@@ -247,8 +262,8 @@ void Decoder::SpreadRow(int index, int row, const Team& team) {
     } else {
       if (floats == nullptr) {
         const float* x = x_ + static_cast<size_t>(row) * width;
-        if (layer.ffn_norm != nullptr) {
-          kernels_.rows.rms_norm(x, layer.ffn_norm, stream_eps_, config.width,
+        if (layer.expert_norm != nullptr) {
+          kernels_.rows.rms_norm(x, layer.expert_norm, stream_eps_, config.width,
                                  worker.expert_row.floats);
           x = worker.expert_row.floats;
         }
@@ -346,9 +361,18 @@ void Decoder::AddExperts(const LayerWeights& layer, int row) {
     for (size_t k = 0; k < width; ++k) sum[k] = std::fma(choice.weight, out[k], sum[k]);
   }
   if (sum == x) return;
-  kernels_.rows.rms_norm(sum, layer.ffn_after_norm, weights_->config().norm_eps,
-                         static_cast<int>(width), sum);
-  kernels_.rows.add(x, sum, static_cast<int>(width));
+  if (weights_->config().dense_and_experts) {
+    const auto norm = [&](float* out, const float* weight) {
+      kernels_.rows.rms_norm(out, weight, weights_->config().norm_eps, static_cast<int>(width),
+                             out);
+    };
+    float* dense = dense_ + static_cast<size_t>(row) * width;
+    norm(dense, layer.dense_after_norm);
+    norm(sum, layer.experts_after_norm);
+    kernels_.rows.add(sum, dense, static_cast<int>(width));
+  }
+  const bool last = weights_->config().layer_inputs == 0;
+  AddNormed(x, sum, layer.ffn_after_norm, last ? layer.output_scale : nullptr);
 }
 
 }  // namespace tutti::model

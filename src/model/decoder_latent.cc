@@ -14,8 +14,6 @@
 namespace tutti::model {
 namespace {
 
-constexpr int kMaxHeadDim = 256;  // kernels::AttentionShapeFault
-
 // Rotates adjacent dimensions, in place. `cos_sin`: of the row's position.
 void RotateAdjacent(const float* cos_sin, int dims, float* x) {
   for (int i = 0; i < dims / 2; ++i) {
@@ -68,7 +66,7 @@ void Decoder::SpreadLatent(const float* cos_sin, const float* expanded, float* q
   const int own = dim - rotating;
   for (int h = 0; h < config.heads; ++h) RotateAdjacent(cos_sin, rotating, qkv + h * dim + own);
   float* const keys = qkv + config.q_rows();
-  float shared[kMaxHeadDim];
+  float shared[kernels::kMaxHeadDim];
   std::copy_n(keys + config.query_rank + config.latent_rank, rotating, shared);
   RotateAdjacent(cos_sin, rotating, shared);
   for (int h = 0; h < config.heads; ++h) {

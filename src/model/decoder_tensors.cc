@@ -18,6 +18,9 @@ namespace {
 
 constexpr RenamedTensor kOuterTensors[] = {
     {"model.embed_tokens.", "token_embd."},
+    {"model.embed_tokens_per_layer.", "per_layer_token_embd."},
+    {"model.per_layer_model_projection.", "per_layer_model_proj."},
+    {"model.per_layer_projection_norm.", "per_layer_proj_norm."},
     {"model.norm.", "output_norm."},
     {"model.embedding_norm.", "token_embd_norm."},
     {"model.final_layernorm.", "output_norm."},
@@ -201,6 +204,11 @@ void DecoderTensors::DropUnneeded(const ModelConfig& config, std::vector<std::st
     if (config.rope_long && tensors_[i].name.starts_with("rope_factors_")) continue;
     const auto in = InLayer(tensors_[i].name);
     if (!config.xielu.empty() && in && in->second.starts_with("xielu.")) continue;  // the same
+    // Files may have keys and values of layers that share those of others.
+    if (in && in->first < config.layers && !config.owns_kv(in->first) &&
+        config.has_attention(in->first) &&
+        (in->second.starts_with("attn_k") || in->second.starts_with("attn_v")))
+      continue;
     if (!IsNeeded(tensors_[i], config)) {
       const StoredTensor& tensor = tensors_[i];
       dropped.push_back(tensor.in_file.empty() ? tensor.name : tensor.in_file);

@@ -30,7 +30,7 @@ Decoder::Activations Decoder::PrepareUnfused(const float* x, int rows, int cols,
   out.rows = rows;
   if (consumer.reads_quantized()) {
     // The memory of the feed-forward is made for its width, the other for all others.
-    const bool wide = cols == weights_->config().feed_forward;
+    const bool wide = x == gate_;
     const kernels::ScalePer scale = consumer.activation_scale();
     out.quantized =
         kernels::MakeQuantizedRows(wide ? shared_ffn_.quantized : shared_.quantized, rows, cols,
@@ -48,7 +48,8 @@ void Decoder::UnfusedLayer(int index, const DecoderBatch& batch, Team& team) {
   const LayerWeights& layer = weights_->layer(index);
   const int rows = static_cast<int>(batch.tokens.size());
   const auto width = static_cast<size_t>(config.width);
-  const auto ffn = static_cast<size_t>(config.feed_forward);
+  const int feed_forward = config.feed_forward_of(index);
+  const auto ffn = static_cast<size_t>(feed_forward);
   const auto norm = [&](const float* weight, const float* bias) {
     team.ForEachRow(rows, [&](size_t row) {
       if (weight == nullptr) {
@@ -62,12 +63,12 @@ void Decoder::UnfusedLayer(int index, const DecoderBatch& batch, Team& team) {
                             int stride) {
     Project(projection, in, Epilogue::kStore, out, static_cast<size_t>(stride), nullptr, team);
   };
-  const auto add_sum = [&](const float* after_norm) {
+  const auto add_sum = [&](const float* after_norm, const float* scale = nullptr) {
     team.ForEachRow(rows, [&](size_t row) {
+      float* x = x_ + row * width;
       float* sum = sum_ + row * width;
-      if (after_norm != nullptr)
-        kernels_.rows.rms_norm(sum, after_norm, config.norm_eps, config.width, sum);
-      kernels_.rows.add(x_ + row * width, sum, config.width);
+      if (after_norm != nullptr) return AddNormed(x, sum, after_norm, scale);
+      kernels_.rows.add(x, sum, config.width);
     });
   };
 
@@ -82,21 +83,22 @@ void Decoder::UnfusedLayer(int index, const DecoderBatch& batch, Team& team) {
             team);
   norm(layer.attn_norm, layer.attn_norm_bias);
   if (config.has_attention(index)) {
-    const Activations normed = PrepareUnfused(normed_, rows, config.width, layer.q, team);
-    multiply(layer.q, normed, qkv_, qkv_columns_);
-    const Activations for_k = prepared(normed, layer.k);
-    multiply(layer.k, for_k, qkv_ + config.q_rows(), qkv_columns_);
-    const Activations for_v = prepared(for_k, layer.v);
-    multiply(layer.v, for_v, qkv_ + config.q_rows() + config.kv_rows(), qkv_columns_);
-    if (config.attention_gate) {
-      multiply(layer.q_gate, prepared(for_v, layer.q_gate),
-               qkv_ + config.q_rows() + 2 * config.kv_rows(), qkv_columns_);
-    }
+    Activations normed = PrepareUnfused(normed_, rows, config.width, layer.q, team);
+    float* out = qkv_;
+    const auto project = [&](const Projection& projection, int columns) {
+      normed = prepared(normed, projection);
+      multiply(projection, normed, out, qkv_columns_);
+      out += columns;
+    };
+    project(layer.q, config.q_rows(index));
+    if (config.owns_kv(index)) project(layer.k, config.kv_rows(index));
+    if (config.owns_kv(index) && config.has_values(index)) project(layer.v, config.kv_rows(index));
+    if (config.attention_gate) project(layer.q_gate, config.q_rows(index));
     RopeAppend(index, batch, team);
     Attend(index, batch, team);
     if (config.attention_gate) GateAttention(rows, team);
     multiply(layer.attn_output,
-             PrepareUnfused(attn_, rows, config.q_rows(), layer.attn_output, team), sum_,
+             PrepareUnfused(attn_, rows, config.q_rows(index), layer.attn_output, team), sum_,
              config.width);
   }
   if (config.is_recurrent(index)) {
@@ -118,23 +120,24 @@ void Decoder::UnfusedLayer(int index, const DecoderBatch& batch, Team& team) {
   if (config.parallel) add_sum(layer.attn_after_norm);
   if (config.gated) {
     const Activations for_gate = PrepareUnfused(normed_, rows, config.width, layer.gate, team);
-    multiply(layer.gate, for_gate, gate_, config.feed_forward);
-    multiply(layer.up, prepared(for_gate, layer.up), up_, config.feed_forward);
+    multiply(layer.gate, for_gate, gate_, feed_forward);
+    multiply(layer.up, prepared(for_gate, layer.up), up_, feed_forward);
   } else {
     multiply(layer.up, PrepareUnfused(normed_, rows, config.width, layer.up, team), gate_,
-             config.feed_forward);
+             feed_forward);
   }
   team.ForEachRow(rows, [&](size_t row) {
     float* gate = gate_ + row * ffn;
     if (!config.gated) return Activate(index, gate);
     const float* up = up_ + row * ffn;
-    if (config.gate == GateKind::kSilu)
-      return kernels_.rows.silu_mul(gate, up, config.feed_forward, gate);
+    if (config.gate == GateKind::kSilu) return kernels_.rows.silu_mul(gate, up, feed_forward, gate);
     for (size_t i = 0; i < ffn; ++i) gate[i] = GeluTanh(gate[i]) * up[i];
   });
-  multiply(layer.down, PrepareUnfused(gate_, rows, config.feed_forward, layer.down, team), sum_,
+  multiply(layer.down, PrepareUnfused(gate_, rows, feed_forward, layer.down, team), sum_,
            config.width);
-  add_sum(layer.ffn_after_norm);
+  const bool last = config.layer_inputs == 0;
+  add_sum(layer.ffn_after_norm, last ? layer.output_scale : nullptr);
+  if (!last) AddLayerInput(index, batch, team);
 }
 
 // Norm, quantise, all logits to memory, then the greatest of each row.

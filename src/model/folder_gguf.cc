@@ -366,6 +366,7 @@ class KeyWriter {
     PutInt("attention.key_length", config_.head_dim);
     PutInt("attention.value_length", config_.value_width());
     if (config_.latent_rank != 0) PutLatent();
+    if (family_.layers_differ) PutLayerShapes();
     PutFloat(family_.norm_eps, static_cast<double>(config_.norm_eps));
     PutInt("vocab_size", config_.vocab_size);
     // If rows see each other both ways, the key counts the tokens of both sides.
@@ -414,7 +415,21 @@ class KeyWriter {
     return OkStatus();
   }
 
+  // Keys of layers with a window, and of what layers share or have of their own.
+  void PutLayerShapes() {
+    int shared = 0;
+    for (int i = 0; i < config_.layers; ++i) shared += !config_.owns_kv(i);
+    PutInt("attention.shared_kv_layers", shared);
+    PutInt("embedding_length_per_layer_input", config_.layer_inputs);
+    if (config_.window_head_dim == 0) return;
+    for (const char* key :
+         {"attention.key_length_swa", "attention.value_length_swa", "rope.dimension_count_swa"})
+      PutInt(key, config_.window_head_dim);
+  }
+
   void PutFeedForward() {
+    if (!config_.feed_forwards.empty())
+      return out_.Int32s(Named("feed_forward_length"), config_.feed_forwards);
     if (config_.feed_forward_alone.empty())
       return PutInt("feed_forward_length", config_.feed_forward);
     std::vector<int32_t> widths;
@@ -424,10 +439,11 @@ class KeyWriter {
   }
 
   void PutKvHeads() {
-    if (!family_.kv_heads_by_layer) return PutInt("attention.head_count_kv", config_.kv_heads);
+    const bool listed = family_.kv_heads_by_layer || config_.window_kv_heads != 0;
+    if (!listed) return PutInt("attention.head_count_kv", config_.kv_heads);
     std::vector<int32_t> heads;
     for (int i = 0; i < config_.layers; ++i)
-      heads.push_back(config_.has_attention(i) ? config_.kv_heads : 0);
+      heads.push_back(config_.has_attention(i) ? config_.kv_heads_of(i) : 0);
     out_.Int32s(Named("attention.head_count_kv"), heads);
   }
 

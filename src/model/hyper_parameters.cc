@@ -27,6 +27,12 @@ Result<std::vector<float>> HyperParameters::FloatsOfLayers(std::string_view name
   return RefuseParameter("{} is missing", Spelled(name));
 }
 
+Result<std::vector<int>> HyperParameters::IntsOfLayers(std::string_view name, int layers,
+                                                       int64_t low, int64_t high) const {
+  ASSIGN_OR_RETURN(const int64_t number, Int(name, low, high));
+  return std::vector<int>(static_cast<size_t>(layers), static_cast<int>(number));
+}
+
 std::optional<int64_t> IntegerAt(const gguf::Value& value, uint64_t index) {
   if (!gguf::IsInteger(value.element)) return std::nullopt;
   const __int128 number = gguf::LoadInteger(value.element, value.at(index));
@@ -77,6 +83,24 @@ Result<int64_t> GgufParameters::IntOfSome(std::string_view name, int64_t low, in
   }
   if (!number) return WrongType(name, *value, "a list with a number above 0");
   return *number;
+}
+
+Result<std::vector<int>> GgufParameters::IntsOfLayers(std::string_view name, int layers,
+                                                      int64_t low, int64_t high) const {
+  const std::optional<gguf::Value> value = Find(name);
+  if (!value || !value->is_array()) return HyperParameters::IntsOfLayers(name, layers, low, high);
+  if (value->count != static_cast<uint64_t>(layers))
+    return WrongType(name, *value, fmt::format("{} numbers, one for each layer", layers));
+  std::vector<int> numbers;
+  for (uint64_t i = 0; i < value->count; ++i) {
+    const std::optional<int64_t> number = IntegerAt(*value, i);
+    if (!number || *number < low || *number > high) {
+      return RefuseParameter("{}{} is {}, with a number outside {}..{}", prefix_, name,
+                             gguf::RenderValue(*value, 64), low, high);
+    }
+    numbers.push_back(static_cast<int>(*number));
+  }
+  return numbers;
 }
 
 Result<std::vector<bool>> GgufParameters::Positive(std::string_view name, int layers) const {

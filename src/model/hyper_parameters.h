@@ -54,6 +54,10 @@ class HyperParameters {
   virtual Result<int64_t> IntOfSome(std::string_view name, int64_t low, int64_t high) const {
     return Int(name, low, high);
   }
+  // As Int, for each of `layers` layers: a GGUF has a list, or one number for all; config.json has
+  // one number.
+  virtual Result<std::vector<int>> IntsOfLayers(std::string_view name, int layers, int64_t low,
+                                                int64_t high) const;
   // For each of `layers` layers, whether a list of indices names it; of config.json alone.
   virtual Result<std::vector<bool>> Listed(std::string_view name, int layers) const = 0;
   // The kind of each of `layers` layers; of config.json alone.
@@ -106,6 +110,8 @@ class GgufParameters final : public HyperParameters {
   Result<std::vector<bool>> Positive(std::string_view name, int layers) const override;
   Result<std::vector<bool>> Recurrent(std::string_view kind, int layers) const override;
   Result<int64_t> IntOfSome(std::string_view name, int64_t low, int64_t high) const override;
+  Result<std::vector<int>> IntsOfLayers(std::string_view name, int layers, int64_t low,
+                                        int64_t high) const override;
 
  private:
   std::optional<gguf::Value> Find(std::string_view name) const {

@@ -143,14 +143,23 @@ Result<OutlierColumns> FindOutliers(std::shared_ptr<const Weights> weights) {
       .blocks = &block, .start = 0, .rows = count, .first_row = 0};
   kernels::AttentionPlan plan;
   plan.Build(decoder->attention_shape(), {&sequence, 1}, /*workers=*/1);
-  ASSIGN_OR_RETURN(auto partials,
-                   kernels::AlignedBuffer::Allocate(plan.partial_floats() * sizeof(float)));
+  kernels::AttentionPlan window_plan;
+  if (decoder->has_window_plan()) {
+    window_plan.Build(decoder->window_shape(), {&sequence, 1}, /*workers=*/1,
+                      /*share_prefixes=*/true, config.window);
+  }
+  ASSIGN_OR_RETURN(
+      auto partials,
+      kernels::AlignedBuffer::Allocate(
+          std::max(plan.partial_floats(), window_plan.partial_floats()) * sizeof(float)));
   const std::vector<TokenId> tokens = FixedTokens(count, config.vocab_size);
   DecoderBatch batch;
   batch.tokens = tokens;
   batch.places = plan.places();
   batch.attention = plan.work();
   batch.attention_items = plan.items();
+  batch.window.attention = window_plan.work();
+  batch.window.attention_items = window_plan.items();
   batch.partials = reinterpret_cast<float*>(partials.data());
   batch.kv = kv.data();
   batch.kv_blocks = 1;

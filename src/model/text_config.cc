@@ -80,6 +80,49 @@ void DropWindow(const Family& family, const std::string& name, boost::json::obje
   keys.erase("sliding_window");
 }
 
+// Files of transformers 5.24 have the sizes of layers without a window in per_layer_config, older
+// ones in keys of their own.
+Status ReadLayerConfig(const JsonFile& config, boost::json::object& keys) {
+  constexpr const char* kByLayer = "per_layer_config";
+  constexpr std::pair<const char*, const char*> kSizes[] = {
+      {"head_dim", "global_head_dim"}, {"num_key_value_heads", "num_global_key_value_heads"}};
+  const boost::json::value* value = keys.if_contains(kByLayer);
+  if (value == nullptr || value->is_null()) {
+    // Without this the number of heads has no effect.
+    const boost::json::value* equal = keys.if_contains("attention_k_eq_v");
+    if (equal == nullptr || *equal != true) keys.erase("num_global_key_value_heads");
+    return OkStatus();
+  }
+  if (!value->is_object()) return config.Refuse(kByLayer, "must be an object");
+  const boost::json::object layers = value->get_object();
+  const boost::json::value* kinds = keys.if_contains("layer_types");
+  const size_t count = kinds != nullptr && kinds->is_array() ? kinds->get_array().size() : 0;
+  // Each layer of full attention is named, and the others are not.
+  size_t full = 0, named = 0;
+  for (size_t i = 0; i < count; ++i) {
+    if (kinds->get_array()[i] != "full_attention") continue;
+    ++full;
+    const boost::json::value* layer = layers.if_contains(std::to_string(i));
+    named += layer != nullptr && layer->is_object() && *layer == layers.begin()->value();
+  }
+  for (const auto& [size, key] : kSizes) keys.erase(key);
+  keys.erase(kByLayer);
+  if (layers.empty()) return OkStatus();
+  if (named != full || named != layers.size()) {
+    return config.Refuse(
+        kByLayer, "does not name all layers of full_attention, and those alone, with equal sizes");
+  }
+  for (const auto& size : layers.begin()->value().get_object()) {
+    const auto* const known = std::find_if(
+        std::begin(kSizes), std::end(kSizes),
+        [&](const std::pair<const char*, const char*>& each) { return size.key() == each.first; });
+    if (known == std::end(kSizes))
+      return config.Refuse(kByLayer, "has {}, which is not supported", Quote(size.key()));
+    keys[known->second] = size.value();
+  }
+  return OkStatus();
+}
+
 }  // namespace
 
 const Family* FamilyOfConfig(const JsonFile& config) {
@@ -128,6 +171,7 @@ Result<TextConfig> TextConfig::Read(const JsonFile& config, std::vector<std::str
       const auto layers = static_cast<int64_t>(kinds->get_array().size());
       keys["num_hidden_layers"] = layers;
     }
+    if (family->layers_differ) RETURN_IF_ERROR(ReadLayerConfig(said, keys));
     read = JsonFile::Of(std::move(keys), said.name());
   }
   return TextConfig{family, std::move(read), wrapped};

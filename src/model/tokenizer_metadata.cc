@@ -101,6 +101,20 @@ Status ReadUnigram(const gguf::Header& header, tokenizer::TokenizerSpec& spec) {
   return OkStatus();
 }
 
+// BPE over characters of Gemma 4, whose steps a GGUF does not list. Source: llama.cpp's
+// llama-vocab.cpp.
+void ReadGemma4(tokenizer::TokenizerSpec& spec) {
+  using Split = tokenizer::SplitStep::Kind;
+  spec.model = "bpe";
+  spec.pre.clear();
+  spec.byte_fallback = true;
+  spec.normalizer = {{.kind = tokenizer::NormalizerStep::Kind::kReplaceText,
+                      .pattern = " ",
+                      .content = std::string(tokenizer::kWordMark)}};
+  spec.split = {{.kind = Split::kRegex, .pattern = "[^\n]+|[\n]+"}};
+  spec.has_steps = true;
+}
+
 // Rules of added tokens, which a GGUF does not carry: known by the names of the models that need
 // them. Source: llama.cpp's llama-vocab.cpp.
 void AddRulesByName(const gguf::Header& header, tokenizer::TokenizerSpec& spec) {
@@ -156,6 +170,7 @@ Result<tokenizer::TokenizerSpec> ReadTokenizerSpec(const gguf::Header& header) {
   ASSIGN_OR_RETURN(spec.model, gguf::GetString(header, Key("model")));
   ASSIGN_OR_RETURN(spec.pre, gguf::GetStringOr(header, Key("pre"), ""));
   RETURN_IF_ERROR(ReadLists(header, spec));
+  if (spec.model == "gemma4") ReadGemma4(spec);
 
   const std::pair<std::string_view, std::optional<int64_t>*> ids[] = {
       {"bos_token_id", &spec.bos},

@@ -1,5 +1,6 @@
 #include "model/tokenizer_metadata.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "gguf/file.h"
@@ -35,6 +36,35 @@ TEST(TokenizerMetadataTest, ReadsAVocabularyOnlyFile) {
   EXPECT_FALSE(read->add_eos.has_value());
   EXPECT_FALSE(read->eot.has_value());
   EXPECT_NE(read->chat_template.find("<|im_start|>"), std::string::npos);
+}
+
+// Spaces become marks, lines are split from their ends, and characters without a token are bytes.
+TEST(TokenizerMetadataTest, ReadsTheCharactersOfGemma4) {
+  std::vector<std::string> tokens = {"<pad>", "<bos>", "\n",      "\n\n", "\u2581",
+                                     "a",     "b",     "\u2581a", "ab"};
+  std::vector<int32_t> types(tokens.size(), 1);
+  types[0] = types[1] = 3;
+  for (int byte = 0; byte < 256; ++byte) {
+    tokens.push_back(fmt::format("<0x{:02X}>", byte));
+    types.push_back(6);
+  }
+  Writer writer;
+  writer.String("tokenizer.ggml.model", "gemma4")
+      .Strings("tokenizer.ggml.tokens", tokens)
+      .Floats("tokenizer.ggml.scores", std::vector<float>(tokens.size(), -1))
+      .Int32s("tokenizer.ggml.token_type", types)
+      .Strings("tokenizer.ggml.merges",
+               std::vector<std::string>{"\n \n", "a b", "\u2581 a", "b \n"})
+      .U32("tokenizer.ggml.bos_token_id", 1)
+      .Bool("tokenizer.ggml.add_bos_token", true)
+      .Bool("tokenizer.ggml.add_space_prefix", false);
+  const auto read = Read(writer);
+  ASSERT_TRUE(read.ok()) << read.status();
+  const auto tokenizer = tokenizer::Tokenizer::Create(*read);
+  ASSERT_TRUE(tokenizer.ok()) << tokenizer.status();
+  const std::vector<TokenId> ids = (*tokenizer)->Encode("ab a\n\n\nb\u00E4", {});
+  EXPECT_EQ(ids, (std::vector<TokenId>{1, 8, 7, 3, 2, 6, 9 + 0xC3, 9 + 0xA4}));
+  EXPECT_EQ((*tokenizer)->Decode(std::span(ids).subspan(1)), "ab a\n\n\nb\u00E4");
 }
 
 // A unigram model: its scores, its map, and what stands for the steps that such files do not list.

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <string>
 #include <utility>
 
@@ -336,16 +337,17 @@ class WeightsLoader {
     return OkStatus();
   }
 
-  Status PlanAttention(const std::string& prefix, LayerWeights& layer) {
+  Status PlanAttention(int index, const std::string& prefix, LayerWeights& layer) {
     const ModelConfig& c = weights_->config_;
     if (c.norm_before) {
       RETURN_IF_ERROR(PlanNorm(prefix + "attn_norm", &layer.attn_norm, &layer.attn_norm_bias));
     }
-    RETURN_IF_ERROR(c.latent_rank != 0 ? PlanLatent(prefix, layer) : PlanHeads(prefix, layer));
+    RETURN_IF_ERROR(c.latent_rank != 0 ? PlanLatent(prefix, layer)
+                                       : PlanHeads(index, prefix, layer));
     if (c.attention_sinks)
       RETURN_IF_ERROR(PlanVector(prefix + "attn_sinks.weight", &layer.sinks, c.heads));
-    ASSIGN_OR_RETURN(const StoredTensor* o,
-                     arena_.Expect(prefix + "attn_output.weight", {c.attended_rows(), c.width}));
+    ASSIGN_OR_RETURN(const StoredTensor* o, arena_.Expect(prefix + "attn_output.weight",
+                                                          {c.attended_rows(index), c.width}));
     RETURN_IF_ERROR(PlanProjection({o}, &layer.attn_output));
     if (c.output_bias)
       RETURN_IF_ERROR(PlanBias({{prefix + "attn_output.bias", c.width}}, &layer.attn_output));
@@ -380,33 +382,41 @@ class WeightsLoader {
   }
 
   // Queries, keys and values, all of the same width, and their norms.
-  Status PlanHeads(const std::string& prefix, LayerWeights& layer) {
+  Status PlanHeads(int index, const std::string& prefix, LayerWeights& layer) {
     const ModelConfig& c = weights_->config_;
+    const int q_rows = c.q_rows(index), kv_rows = c.kv_rows(index), head_dim = c.head_dim_of(index);
     WeightArena::Tensors q, gates;
     if (c.attention_gate) {
       ASSIGN_OR_RETURN(q, ExpectParts(prefix + "attn_q", c.heads, c.head_dim, c.width));
       ASSIGN_OR_RETURN(gates, ExpectParts(prefix + "attn_gate", c.heads, c.head_dim, c.width));
     } else {
       ASSIGN_OR_RETURN(q.emplace_back(),
-                       arena_.Expect(prefix + "attn_q.weight", {c.width, c.q_rows()}));
+                       arena_.Expect(prefix + "attn_q.weight", {c.width, q_rows}));
     }
-    ASSIGN_OR_RETURN(const StoredTensor* k,
-                     arena_.Expect(prefix + "attn_k.weight", {c.width, c.kv_rows()}));
-    ASSIGN_OR_RETURN(const StoredTensor* v,
-                     arena_.Expect(prefix + "attn_v.weight", {c.width, c.kv_rows()}));
-    const std::pair<std::string, int64_t> q_bias = {prefix + "attn_q.bias", c.q_rows()};
-    const std::pair<std::string, int64_t> k_bias = {prefix + "attn_k.bias", c.kv_rows()};
-    const std::pair<std::string, int64_t> v_bias = {prefix + "attn_v.bias", c.kv_rows()};
+    WeightArena::Tensors k, v;  // empty where the layer has none
+    if (c.owns_kv(index)) {
+      ASSIGN_OR_RETURN(k.emplace_back(),
+                       arena_.Expect(prefix + "attn_k.weight", {c.width, kv_rows}));
+    }
+    if (c.owns_kv(index) && c.has_values(index)) {
+      ASSIGN_OR_RETURN(v.emplace_back(),
+                       arena_.Expect(prefix + "attn_v.weight", {c.width, kv_rows}));
+    }
+    const std::pair<std::string, int64_t> q_bias = {prefix + "attn_q.bias", q_rows};
+    const std::pair<std::string, int64_t> k_bias = {prefix + "attn_k.bias", kv_rows};
+    const std::pair<std::string, int64_t> v_bias = {prefix + "attn_v.bias", kv_rows};
     if (options_.fuse) {
-      std::vector<WeightArena::Tensors> groups = {q, {k}, {v}};
+      std::vector<WeightArena::Tensors> groups = {q};
+      if (!k.empty()) groups.push_back(k);
+      if (!v.empty()) groups.push_back(v);
       if (c.attention_gate) groups.push_back(gates);
       RETURN_IF_ERROR(PlanGroups(groups, &layer.qkv));
       if (c.qkv_bias) RETURN_IF_ERROR(PlanBias({q_bias, k_bias, v_bias}, &layer.qkv));
     } else {
       RETURN_IF_ERROR(PlanProjection(q, &layer.q));
       if (c.attention_gate) RETURN_IF_ERROR(PlanProjection(gates, &layer.q_gate));
-      RETURN_IF_ERROR(PlanProjection({k}, &layer.k));
-      RETURN_IF_ERROR(PlanProjection({v}, &layer.v));
+      if (!k.empty()) RETURN_IF_ERROR(PlanProjection(k, &layer.k));
+      if (!v.empty()) RETURN_IF_ERROR(PlanProjection(v, &layer.v));
       if (c.qkv_bias) {
         RETURN_IF_ERROR(PlanBias({q_bias}, &layer.q));
         RETURN_IF_ERROR(PlanBias({k_bias}, &layer.k));
@@ -415,10 +425,11 @@ class WeightsLoader {
     }
     if (c.head_norm != HeadNorm::kNone) {
       const bool whole = c.head_norm == HeadNorm::kWholeRow;
-      RETURN_IF_ERROR(PlanVector(prefix + "attn_q_norm.weight", &layer.q_norm,
-                                 whole ? c.q_rows() : c.head_dim));
-      RETURN_IF_ERROR(PlanVector(prefix + "attn_k_norm.weight", &layer.k_norm,
-                                 whole ? c.kv_rows() : c.head_dim));
+      RETURN_IF_ERROR(
+          PlanVector(prefix + "attn_q_norm.weight", &layer.q_norm, whole ? q_rows : head_dim));
+      if (c.owns_kv(index))
+        RETURN_IF_ERROR(
+            PlanVector(prefix + "attn_k_norm.weight", &layer.k_norm, whole ? kv_rows : head_dim));
     }
     return OkStatus();
   }
@@ -538,6 +549,7 @@ class WeightsLoader {
 
   Status PlanExperts(const std::string& prefix, LayerWeights& layer) {
     const ModelConfig& c = weights_->config_;
+    if (c.dense_and_experts) RETURN_IF_ERROR(PlanNormsOfExperts(prefix, layer));
     ASSIGN_OR_RETURN(const StoredTensor* router,
                      arena_.Expect(prefix + "ffn_gate_inp.weight", {c.width, c.experts}));
     WeightArena::Tensors router_rows = {router};
@@ -567,6 +579,45 @@ class WeightsLoader {
     return PlanFeedForward(prefix + "ffn_gate_shexp.weight", prefix + "ffn_up_shexp.weight",
                            prefix + "ffn_down_shexp.weight", c.shared_feed_forward,
                            &layer.shared_expert.gate_up, &layer.shared_expert.down);
+  }
+
+  // The norms of layers with one network and experts. The router's has no other weights than its
+  // scale, and is divided by the root of the width.
+  Status PlanNormsOfExperts(const std::string& prefix, LayerWeights& layer) {
+    const ModelConfig& c = weights_->config_;
+    const float root = 1 / std::sqrt(static_cast<float>(c.width));
+    RETURN_IF_ERROR(PlanVector(prefix + "ffn_gate_inp.scale", &layer.router_norm, 0, root));
+    RETURN_IF_ERROR(PlanVector(prefix + "ffn_down_exps.scale", &layer.expert_scales, c.experts));
+    RETURN_IF_ERROR(PlanVector(prefix + "pre_ffw_norm_2.weight", &layer.expert_norm));
+    RETURN_IF_ERROR(PlanVector(prefix + "post_ffw_norm_1.weight", &layer.dense_after_norm));
+    return PlanVector(prefix + "post_ffw_norm_2.weight", &layer.experts_after_norm);
+  }
+
+  // What a layer adds by its own input, and the number of its output.
+  Status PlanLayerInput(const std::string& prefix, LayerWeights& layer) {
+    const ModelConfig& c = weights_->config_;
+    if (c.layer_inputs != 0) {
+      RETURN_IF_ERROR(
+          PlanOne(prefix + "inp_gate", {c.width, c.layer_inputs}, false, &layer.input_gate));
+      RETURN_IF_ERROR(
+          PlanOne(prefix + "proj", {c.layer_inputs, c.width}, false, &layer.input_output));
+      RETURN_IF_ERROR(PlanVector(prefix + "post_norm.weight", &layer.input_after_norm));
+    }
+    if (!c.layer_scales) return OkStatus();
+    return PlanVector(prefix + "layer_output_scale.weight", &layer.output_scale, 1);
+  }
+
+  Status PlanLayerInputs() {
+    const ModelConfig& c = weights_->config_;
+    const int64_t inputs = int64_t{c.layers} * c.layer_inputs;
+    ASSIGN_OR_RETURN(const StoredTensor* embedding,
+                     arena_.Expect("per_layer_token_embd.weight", {inputs, c.vocab_size}));
+    ASSIGN_OR_RETURN(layer_embedding_matrix_,
+                     arena_.PlanMatrix({embedding}, FormatAmongOthers(*embedding)));
+    RETURN_IF_ERROR(
+        PlanOne("per_layer_model_proj", {c.width, inputs}, false, &weights_->layer_projection_));
+    return PlanVector("per_layer_proj_norm.weight", &weights_->layer_projection_norm_,
+                      c.layer_inputs);
   }
 
   Status PlanExpertBiases(const std::string& prefix, int number, ExpertWeights* expert) {
@@ -605,26 +656,29 @@ class WeightsLoader {
     const ModelConfig& c = weights_->config_;
     const std::string prefix = fmt::format("blk.{}.", index);
     LayerWeights& layer = weights_->layers_[static_cast<size_t>(index)];
-    if (c.has_attention(index)) RETURN_IF_ERROR(PlanAttention(prefix, layer));
+    if (c.has_attention(index)) RETURN_IF_ERROR(PlanAttention(index, prefix, layer));
     if (c.is_recurrent(index)) RETURN_IF_ERROR(PlanRecurrent(prefix, layer));
     if (!c.has_feed_forward(index)) return OkStatus();
     if (c.norm_before) {
       RETURN_IF_ERROR(PlanNorm(fmt::format("{}{}", prefix, c.ffn_norm), &layer.ffn_norm,
                                &layer.ffn_norm_bias, static_cast<float>(c.ffn_norm_scale)));
     }
-    if (c.has_experts(index)) {
-      RETURN_IF_ERROR(PlanExperts(prefix, layer));
+    const bool experts = c.has_experts(index);
+    if (experts && !c.dense_and_experts) {
+      // no network for all rows
     } else if (!c.gated) {
       RETURN_IF_ERROR(PlanUngatedFeedForward(prefix, layer));
     } else if (options_.fuse) {
       RETURN_IF_ERROR(PlanFeedForward(prefix + "ffn_gate.weight", prefix + "ffn_up.weight",
-                                      prefix + "ffn_down.weight", c.feed_forward, &layer.gate_up,
-                                      &layer.down));
+                                      prefix + "ffn_down.weight", c.feed_forward_of(index),
+                                      &layer.gate_up, &layer.down));
     } else {
-      RETURN_IF_ERROR(PlanUnfusedFeedForward(prefix, layer));
+      RETURN_IF_ERROR(PlanUnfusedFeedForward(index, prefix, layer));
     }
-    if (!c.norm_after) return OkStatus();
-    return PlanVector(prefix + "post_ffw_norm.weight", &layer.ffn_after_norm);
+    if (experts) RETURN_IF_ERROR(PlanExperts(prefix, layer));
+    if (c.norm_after)
+      RETURN_IF_ERROR(PlanVector(prefix + "post_ffw_norm.weight", &layer.ffn_after_norm));
+    return PlanLayerInput(prefix, layer);
   }
 
   Status PlanUngatedFeedForward(const std::string& prefix, LayerWeights& layer) {
@@ -640,14 +694,15 @@ class WeightsLoader {
     return PlanBias({{prefix + "ffn_down.bias", c.width}}, &layer.down);
   }
 
-  Status PlanUnfusedFeedForward(const std::string& prefix, LayerWeights& layer) {
+  Status PlanUnfusedFeedForward(int index, const std::string& prefix, LayerWeights& layer) {
     const ModelConfig& c = weights_->config_;
+    const int feed_forward = c.feed_forward_of(index);
     ASSIGN_OR_RETURN(const StoredTensor* gate,
-                     arena_.Expect(prefix + "ffn_gate.weight", {c.width, c.feed_forward}));
+                     arena_.Expect(prefix + "ffn_gate.weight", {c.width, feed_forward}));
     ASSIGN_OR_RETURN(const StoredTensor* up,
-                     arena_.Expect(prefix + "ffn_up.weight", {c.width, c.feed_forward}));
+                     arena_.Expect(prefix + "ffn_up.weight", {c.width, feed_forward}));
     ASSIGN_OR_RETURN(const StoredTensor* down,
-                     arena_.Expect(prefix + "ffn_down.weight", {c.feed_forward, c.width}));
+                     arena_.Expect(prefix + "ffn_down.weight", {feed_forward, c.width}));
     RETURN_IF_ERROR(PlanProjection({gate}, &layer.gate));
     RETURN_IF_ERROR(PlanProjection({up}, &layer.up));
     return PlanProjection({down}, &layer.down);
@@ -657,6 +712,7 @@ class WeightsLoader {
   Status Plan() {
     const ModelConfig& c = weights_->config_;
     weights_->layers_.resize(static_cast<size_t>(c.layers));
+    if (c.layer_inputs != 0) RETURN_IF_ERROR(PlanLayerInputs());
     for (int i = 0; i < c.layers; ++i) RETURN_IF_ERROR(PlanLayer(i));
     RETURN_IF_ERROR(PlanNorm(std::string(c.output_norm), &weights_->output_norm_,
                              &weights_->output_norm_bias_, static_cast<float>(c.logit_scale)));
@@ -686,6 +742,11 @@ class WeightsLoader {
     }
     weights_->embedding_ =
         weights_->config_.tied_head ? weights_->head_.parts[0] : arena_.matrix(embedding_matrix_);
+    if (weights_->config_.layer_inputs != 0)
+      weights_->layer_embedding_ = arena_.matrix(layer_embedding_matrix_);
+    if (weights_->config_.dense_and_experts) return;
+    for (LayerWeights& layer : weights_->layers_)
+      layer.router_norm = layer.expert_norm = layer.ffn_norm;
   }
 
   const DecoderCheckpoint& checkpoint_;
@@ -695,6 +756,7 @@ class WeightsLoader {
   std::unique_ptr<Weights> weights_;
   std::vector<PartsOf> links_;
   size_t embedding_matrix_ = 0;
+  size_t layer_embedding_matrix_ = 0;
 };
 
 Status Weights::Check(const DecoderCheckpoint& checkpoint) {

@@ -94,8 +94,10 @@ struct LayerWeights {
   const float* sinks = nullptr;   // [heads], kernels::AttentionArgs::sinks
   const float* attn_after_norm = nullptr;  // [width], of the attention's output
   const float* ffn_after_norm = nullptr;   // [width], of the feed-forward's output
+  const float* output_scale = nullptr;     // [1], of the layer's rows; null: 1
   // [width] -> q_rows + 2 * kv_rows, and q_rows of gates where attention has them; empty if not
-  // fused. Latent attention: [width] -> query_rank, or q_rows without one, + latent_rank +
+  // fused. A layer that shares keys and values has queries alone; where values are keys, they are
+  // not there. Latent attention: [width] -> query_rank, or q_rows without one, + latent_rank +
   // rope_dims
   Projection qkv;
   Projection q, k, v;  // [width] -> q_rows, kv_rows, kv_rows; empty if fused
@@ -108,9 +110,21 @@ struct LayerWeights {
   Projection gate_up;   // [width] -> 2 * feed_forward, 16 + 16 per panel; empty if not fused
   Projection gate, up;  // [width] -> feed_forward each; empty if fused, but for up without a gate
   Projection down;      // [feed_forward] -> width
-  // Instead of the three above, in a layer of a mixture that has experts.
+  // Per-layer embeddings, where the model has them.
+  Projection input_gate;                    // [width] -> layer_inputs
+  Projection input_output;                  // [layer_inputs] -> width
+  const float* input_after_norm = nullptr;  // [width]
+  // Instead of gate, up and down, in a layer of a mixture that has experts. With them, if the model
+  // has both.
   Projection router;  // [width] -> experts, then the shared expert's gate if it has one
   const float* router_bias = nullptr;  // [experts] added to scores for the choice alone, or null
+  // [width], of what the router and the experts read: ffn_norm, unless the model has both.
+  const float* router_norm = nullptr;
+  const float* expert_norm = nullptr;
+  const float* expert_scales = nullptr;  // [experts], of their weights, or null
+  // [width], of the two outputs, if the model has both.
+  const float* dense_after_norm = nullptr;
+  const float* experts_after_norm = nullptr;
   std::vector<ExpertWeights> experts;  // empty: a layer without
   ExpertWeights shared_expert;         // of all rows, if the model has one
 
@@ -177,6 +191,11 @@ class Weights {
   const float* output_norm_bias() const { return output_norm_bias_; }
   const Projection& head() const { return head_; }  // [width] -> vocab_size; one part
   const kernels::PackedMatrix& embedding() const { return embedding_; }  // token -> row of width
+  // Of all layers' inputs, empty without: token -> [layers][layer_inputs], [width] -> the same, and
+  // the norm of one layer's.
+  const kernels::PackedMatrix& layer_embedding() const { return layer_embedding_; }
+  const Projection& layer_projection() const { return layer_projection_; }
+  const float* layer_projection_norm() const { return layer_projection_norm_; }
 
   // Size of the arena, which is all the memory that the weights take; for planned weights the size
   // that it would have.
@@ -197,6 +216,9 @@ class Weights {
   const float* output_norm_bias_ = nullptr;
   Projection head_;
   kernels::PackedMatrix embedding_;
+  kernels::PackedMatrix layer_embedding_;
+  Projection layer_projection_;
+  const float* layer_projection_norm_ = nullptr;
   size_t bytes_ = 0;
   kernels::AlignedBuffer arena_;
   kernels::AlignedBuffer outliers_;  // weights that outliers meet, of all projections

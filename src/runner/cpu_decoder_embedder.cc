@@ -134,7 +134,12 @@ void CpuDecoderEmbedder::Fill(const engine::EncodeBatch& batch, size_t& item, in
 
 Status CpuDecoderEmbedder::RunStep(const engine::EncodeBatch& batch) {
   attention_.Build(decoder_->attention_shape(), sequences_, pool_->workers());
-  const size_t need = attention_.partial_floats() * sizeof(float);
+  size_t need = attention_.partial_floats() * sizeof(float);
+  if (decoder_->has_window_plan()) {
+    window_attention_.Build(decoder_->window_shape(), sequences_, pool_->workers(),
+                            /*share_prefixes=*/true, decoder_->weights().config().window);
+    need = std::max(need, window_attention_.partial_floats() * sizeof(float));
+  }
   if (need > partials_.size()) {
     ASSIGN_OR_RETURN(partials_, kernels::AlignedBuffer::Allocate(need + need / 2));
   }
@@ -146,6 +151,10 @@ Status CpuDecoderEmbedder::RunStep(const engine::EncodeBatch& batch) {
   step.partials = reinterpret_cast<float*>(partials_.data());
   step.kv = kv_.data();
   step.kv_blocks = static_cast<int>(blocks_.size());
+  if (decoder_->has_window_plan()) {
+    step.window.attention = window_attention_.work();
+    step.window.attention_items = window_attention_.items();
+  }
   pool_->Run([&](model::Team& team) {
     (void)decoder_->RunLayers(step, team);  // never aborted
     team.ForEachInOrder(static_cast<int>(parts_.size()), [&](int index) {

@@ -89,6 +89,7 @@ class CpuDecoderEmbedder final : public engine::EncoderRunner {
   std::vector<TokenId> tokens_;                        // of the step
   std::vector<kernels::AttentionSequence> sequences_;  // of the step
   kernels::AttentionPlan attention_;
+  kernels::AttentionPlan window_attention_;  // where Decoder::has_window_plan()
   Status status_;
 };
 

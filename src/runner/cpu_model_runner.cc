@@ -252,16 +252,19 @@ void CpuModelRunner::Recycle(engine::StepResult used) {
 void CpuModelRunner::PlanAttention() {
   attention_.Build(decoder_->attention_shape(), layout_.sequences(), pool_.workers(),
                    options_.share_prefixes);
-  if (limits_.window_blocks == 0) return;
-  CHECK_EQ(layout_.windows().size(), layout_.sequences().size());
-  window_attention_.Build(decoder_->attention_shape(), layout_.windows(), pool_.workers(),
-                          options_.share_prefixes, limits_.window);
+  if (!decoder_->has_window_plan()) return;
+  // Without memory of their own, layers with a window have the blocks of the others.
+  const bool apart = limits_.window_blocks > 0;
+  if (apart) CHECK_EQ(layout_.windows().size(), layout_.sequences().size());
+  window_attention_.Build(decoder_->window_shape(), apart ? layout_.windows() : layout_.sequences(),
+                          pool_.workers(), options_.share_prefixes,
+                          decoder_->weights().config().window);
 }
 
 Status CpuModelRunner::ReservePartials() {
   // Layers run one after another, so that both plans use the same memory.
   size_t need = attention_.partial_floats() * sizeof(float);
-  if (limits_.window_blocks > 0)
+  if (decoder_->has_window_plan())
     need = std::max(need, window_attention_.partial_floats() * sizeof(float));
   if (need <= partials_.size()) return OkStatus();
   ASSIGN_OR_RETURN(partials_, kernels::AlignedBuffer::Allocate(need + need / 2));
@@ -289,12 +292,14 @@ void CpuModelRunner::RunStep(const engine::StepPlan& plan, model::Team& team) {
   batch.kv = kv_.data();
   batch.kv_blocks = limits_.kv_blocks;
   batch.states = state_slices_;
+  if (decoder_->has_window_plan()) {
+    batch.window.attention = window_attention_.work();
+    batch.window.attention_items = window_attention_.items();
+  }
   if (limits_.window_blocks > 0) {
-    batch.window = {.places = window_attention_.places(),
-                    .attention = window_attention_.work(),
-                    .attention_items = window_attention_.items(),
-                    .kv = window_kv_.data(),
-                    .blocks = limits_.window_blocks};
+    batch.window.places = window_attention_.places();
+    batch.window.kv = window_kv_.data();
+    batch.window.blocks = limits_.window_blocks;
   }
   if (plan.abortable) {
     batch.abort_flag = urgent_;

@@ -37,8 +37,9 @@ struct GeneratedTensor {
 
 bool HasNormsLessOne(const FamilyGolden& golden) {
   const auto& family = golden.family;
-  return family.starts_with("gemma") || family == "nemotron" || family == "nemotron with biases" ||
-         family.starts_with("qwen3next") || family.starts_with("qwen35");
+  return (family.starts_with("gemma") && !family.starts_with("gemma4")) || family == "nemotron" ||
+         family == "nemotron with biases" || family.starts_with("qwen3next") ||
+         family.starts_with("qwen35");
 }
 
 // The values of tools/make_decoder_goldens.py.
@@ -55,8 +56,15 @@ std::vector<GeneratedTensor> TensorsOf(const FamilyGolden& golden) {
     size_t kind = out.name.find("embed_tokens") == std::string::npos;
     if (spreads.size() > 2 && out.name.ends_with(".gate_up_proj_bias")) kind = 2;
     out.values = GeneratedFloats(HashOfBytes(out.name), count, spreads[kind].to_number<float>());
+    // Scores of Gemma 4 have no other scale than the norm of queries.
+    const bool queries =
+        golden.family.starts_with("gemma4") && out.name.find(".q_norm.") != std::string::npos;
     if (out.name.find("norm") != std::string::npos && !out.name.ends_with(".bias") &&
-        !HasNormsLessOne(golden)) {
+        !HasNormsLessOne(golden) && !queries) {
+      for (float& value : out.values) value += 1;
+    }
+    if (out.name.ends_with(".layer_scalar") || out.name.ends_with(".router.scale") ||
+        out.name.ends_with(".per_expert_scale")) {
       for (float& value : out.values) value += 1;
     }
     if (out.name.ends_with(".act_fn.beta")) out.values[0] += 0.5F;
@@ -230,6 +238,16 @@ void PutAlternatingExperts(const GeneratedTensor& tensor, const std::string& nam
   }
 }
 
+// Proportional rotation, for which a GGUF has factors: pairs that do not turn have a great one.
+void PutProportionalRope(const FamilyGolden& golden, gguf::testing::Writer& writer) {
+  const json::value& rope = golden.entry.at("config").at("rope_parameters").at("full_attention");
+  const auto dims = golden.entry.at("keys").at("attention.key_length").to_number<size_t>();
+  const auto part = rope.at("partial_rotary_factor").to_number<double>();
+  std::vector<float> factors(dims / 2, 1e30F);
+  std::fill_n(factors.begin(), static_cast<size_t>(static_cast<double>(dims) * part / 2), 1.0F);
+  writer.Tensor("rope_freqs.weight", tensor::DType::kF32, {factors.size()}, factors);
+}
+
 gguf::testing::Bytes GgufBytesOf(const FamilyGolden& golden, tensor::DType type) {
   gguf::testing::Writer writer;
   const std::string architecture(golden.entry.at("gguf").as_string());
@@ -286,6 +304,7 @@ gguf::testing::Bytes GgufBytesOf(const FamilyGolden& golden, tensor::DType type)
     writer.Tensor("cls.output.weight", type, {rows.size() / 2, 2}, rows);
   }
   const bool delta = architecture == "qwen3next" || architecture.starts_with("qwen35");
+  if (architecture == "gemma4") PutProportionalRope(golden, writer);
   std::map<std::string, std::map<size_t, GeneratedTensor>> stacked;
   std::map<std::string, std::vector<float>> lists;  // keys with a value for each layer
   for (GeneratedTensor& tensor : TensorsOf(golden)) {

@@ -126,7 +126,7 @@ bool IsMixture(const FamilyGolden& golden) {
 class DecoderFamilies : public testing::TestWithParam<Isa> {};
 
 TEST_P(DecoderFamilies, FloatsGiveTheLogitsAndChoicesOfTransformersInBothForms) {
-  ASSERT_EQ(FamilyGoldens().size(), 71U);
+  ASSERT_EQ(FamilyGoldens().size(), 79U);
   for (const FamilyGolden& golden : FamilyGoldens()) {
     for (const bool folder : {false, true}) {
       SCOPED_TRACE(golden.family + (folder ? " as a folder" : " as GGUF"));
@@ -663,7 +663,7 @@ TEST(DecoderFamiliesTest, ADeepseekThatContradictsItsConfigIsRefused) {
         {"qk_rope_head_dim", 0, "model_hparam", "qk_rope_head_dim"},
         {"qk_nope_head_dim", 16, "st_shape", "kv_b_proj.weight"},
         {"qk_nope_head_dim", 40, "model_hparam", "head dimension is not a multiple of 16"},
-        {"qk_nope_head_dim", 256, "model_hparam", "head dimension is not a multiple of 16"},
+        {"qk_nope_head_dim", 512, "model_hparam", "head dimension is not a multiple of 16"},
         {"v_head_dim", 64, "st_shape", "kv_b_proj.weight"},
         {"v_head_dim", 80, "model_hparam", "v_head_dim is 80, above"},
         {"v_head_dim", 20, "model_hparam", "v_head_dim is 80, not a multiple of 32"},
@@ -783,6 +783,73 @@ TEST(DecoderFamiliesTest, LatentAttentionRunsOnACacheOfAnyFormat) {
   }
   EXPECT_EQ(models, 4);
   EXPECT_GE(same, 60 * models);
+}
+
+// Published folders have the keys and values of layers that share those of others, and name sizes
+// of heads by other keys than the transformers that made these.
+TEST(DecoderFamiliesTest, APublishedFormOfGemma4GivesTheSameWeights) {
+  for (const std::string_view family : {"gemma4 with shared keys", "gemma4 with larger heads"}) {
+    SCOPED_TRACE(family);
+    const FamilyGolden& golden = GoldenOf(family);
+    FamilyGolden published = golden;
+    boost::json::object& config = published.entry.at("config").as_object();
+    const boost::json::object sizes =
+        config.at("per_layer_config").as_object().begin()->value().as_object();
+    config.erase("per_layer_config");
+    config["global_head_dim"] = sizes.at("head_dim");
+    config["num_global_key_value_heads"] = nullptr;
+    if (sizes.contains("num_key_value_heads"))
+      config["num_global_key_value_heads"] = sizes.at("num_key_value_heads");
+    if (config.at("num_kv_shared_layers") == 2) {
+      boost::json::object& tensors = published.entry.at("tensors").as_object();
+      for (const char* name : {"k_proj.weight", "v_proj.weight"})
+        tensors[fmt::format("model.layers.4.self_attn.{}", name)] = boost::json::array{64, 64};
+      tensors["model.layers.4.self_attn.k_norm.weight"] = boost::json::array{64};
+    }
+    // Inside of a model that reads pictures too.
+    boost::json::object outer = {{"model_type", "gemma4"}, {"text_config", config}};
+    outer["tie_word_embeddings"] = config.at("tie_word_embeddings");
+    config = outer;
+    const auto one = LoadFolder(golden, WeightMode::kF32);
+    const auto other = LoadFolder(published, WeightMode::kF32);
+    ASSERT_TRUE(one.ok() && other.ok()) << one.status() << ", " << other.status();
+    ASSERT_EQ((*one)->bytes(), (*other)->bytes());
+    EXPECT_EQ(std::memcmp((*one)->data(), (*other)->data(), (*one)->bytes()), 0);
+    EXPECT_EQ((*one)->config().kv_layer, (*other)->config().kv_layer);
+  }
+}
+
+TEST(DecoderFamiliesTest, AGemma4ThatContradictsItsTensorsIsRefused) {
+  struct Case {
+    std::string_view family, key;
+    boost::json::value value;
+    std::string_view reason, part;
+  };
+  const boost::json::value wide = {{"head_dim", 32}, {"num_key_value_heads", 1}};
+  for (const Case& each :
+       {Case{"gemma4 with larger heads", "head_dim", 16, "st_shape", "q_proj"},
+        Case{"gemma4 with larger heads",
+             "per_layer_config",
+             {{"0", wide}, {"3", wide}},
+             "st_shape",
+             "q_proj"},
+        Case{"gemma4 with larger heads", "attention_k_eq_v", false, "model_tensor_missing",
+             "attn_v"},
+        Case{"gemma4", "attention_k_eq_v", true, "model_hparam", "attn_v"},
+        Case{"gemma4 with shared keys", "num_kv_shared_layers", 1, "model_tensor_missing",
+             "attn_k"},
+        Case{"gemma4 with shared keys", "use_double_wide_mlp", false, "st_shape", "mlp"},
+        Case{"gemma4 with shared keys", "hidden_size_per_layer_input", 64, "st_shape", "per_layer"},
+        Case{"gemma4 with shared keys", "hidden_size_per_layer_input", 0, "model_hparam", "layer"},
+        Case{"gemma4 with experts", "num_experts", 5, "st_shape", "experts.gate_up_proj"},
+        Case{"gemma4 with experts", "enable_moe_block", false, "st_shape", "experts"}}) {
+    FamilyGolden changed = GoldenOf(each.family);
+    changed.entry.at("config").as_object()[each.key] = each.value;
+    const auto weights = LoadFolder(changed, WeightMode::kF32);
+    ASSERT_FALSE(weights.ok()) << each.family << ", " << each.key;
+    EXPECT_EQ(weights.status().reason(), each.reason) << each.key << ": " << weights.status();
+    EXPECT_NE(weights.status().message().find(each.part), std::string::npos) << weights.status();
+  }
 }
 
 // FNV-1a of what is read, in the order of make_quantized_goldens.py.

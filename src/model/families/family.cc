@@ -13,14 +13,14 @@ namespace {
 
 // If several families share an architecture, a GGUF of it belongs to the first one here.
 constexpr const Family* kFamilies[] = {
-    &kLlama,      &kMistral,   &kMixtral,  &kQwen2,      &kQwen3,      &kQwen3Moe,
-    &kGranite,    &kOlmo2,     &kPhi3,     &kGemma2,     &kGemma3,     &kSmolLm3,
-    &kSeedOss,    &kErnie45,   &kOlmo3,    &kExaone4,    &kGemma,      &kGlm4,
-    &kHunyuan,    &kLfm2,      &kLfm2Moe,  &kFalconH1,   &kNemotronH,  &kGraniteHybrid,
-    &kGraniteMoe, &kQwen2Moe,  &kGlm4Moe,  &kOlmoe,      &kErnie45Moe, &kCohere,
-    &kCohere2,    &kArcee,     &kNemotron, &kStarcoder2, &kApertus,    &kStableLm,
-    &kMinistral3, &kQwen3Next, &kQwen35,   &kQwen35Moe,  &kGptOss,     &kGemmaEmbedding,
-    &kDeepseekV2, &kDeepseekV3};
+    &kLlama,      &kMistral,    &kMixtral,  &kQwen2,      &kQwen3,      &kQwen3Moe,
+    &kGranite,    &kOlmo2,      &kPhi3,     &kGemma2,     &kGemma3,     &kSmolLm3,
+    &kSeedOss,    &kErnie45,    &kOlmo3,    &kExaone4,    &kGemma,      &kGlm4,
+    &kHunyuan,    &kLfm2,       &kLfm2Moe,  &kFalconH1,   &kNemotronH,  &kGraniteHybrid,
+    &kGraniteMoe, &kQwen2Moe,   &kGlm4Moe,  &kOlmoe,      &kErnie45Moe, &kCohere,
+    &kCohere2,    &kArcee,      &kNemotron, &kStarcoder2, &kApertus,    &kStableLm,
+    &kMinistral3, &kQwen3Next,  &kQwen35,   &kQwen35Moe,  &kGptOss,     &kGemmaEmbedding,
+    &kDeepseekV2, &kDeepseekV3, &kGemma4};
 
 std::string ListOf(std::string_view Family::*name) {
   std::set<std::string_view> names;

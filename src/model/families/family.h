@@ -81,6 +81,9 @@ struct Family {
   std::span<const std::string_view> state_keys = {};
   // A GGUF lists the kv heads of each layer: 0 for one with a recurrence.
   bool kv_heads_by_layer = false;
+  // Layers with a window may have heads of another shape than the others, and layers a feed-forward
+  // of another width. The last layer has no window.
+  bool layers_differ = false;
   std::string_view norm_eps = kRmsNormEps;  // key of the epsilon of norms
   bool norms_less_one = false;  // transformers' files hold weights of norms less 1, GGUF whole ones
   // A GGUF says by full_attention_interval, or by a list, which layers have a recurrence.
@@ -147,6 +150,13 @@ Status DivideState(const FamilySource& source, int64_t inner, ModelConfig& confi
 // the first such layer, in a folder its keys.
 Status ReadMamba2Biases(const FamilySource& source, ModelConfig& config);
 
+// For families with `layers_differ` (layer_shapes.cc). The kinds of layers as ReadKindsOfLayers;
+// the heads and the rotation of those with a window, shared keys and values, widths of
+// feed-forwards, and whether values are keys.
+Status ReadLayerShapes(const FamilySource& source, int every, ModelConfig& config);
+// Inputs of each layer (per-layer embeddings).
+Status ReadLayerInputs(const FamilySource& source, ModelConfig& config);
+
 // The supported families: each is defined in a file of its own, and family.cc lists them.
 extern const Family kLlama, kMistral, kMixtral;
 extern const Family kQwen2, kQwen2Moe, kQwen3, kQwen3Moe;
@@ -174,5 +184,6 @@ extern const Family kMinistral3;
 extern const Family kQwen3Next, kQwen35, kQwen35Moe;
 extern const Family kGptOss;
 extern const Family kDeepseekV2, kDeepseekV3;
+extern const Family kGemma4;
 
 }  // namespace tutti::model

@@ -61,7 +61,7 @@ float Quantise(const float* x, int32_t head_dim, int32_t top, int16_t* dst) {
 void AppendInt16(const KvLayout& layout, std::byte* head, int32_t slot, const float* k,
                  const float* v) {
   const int32_t head_dim = layout.head_dim;
-  alignas(64) int16_t row[256];
+  alignas(64) int16_t row[kMaxHeadDim];
   reinterpret_cast<float*>(head + layout.k_scale_offset)[slot] =
       Quantise(k, head_dim, kScoreTops[head_dim / 16], row);
   std::byte* to = head + slot * 4;
@@ -86,7 +86,7 @@ void AppendInt16Pair(const KvLayout& layout, std::byte* head, int32_t slot, cons
                      const float* v, size_t stride) {
   const int32_t head_dim = layout.head_dim;
   const int32_t top = kScoreTops[head_dim / 16];
-  alignas(64) int16_t row[2][256];
+  alignas(64) int16_t row[2][kMaxHeadDim];
   float* scale = reinterpret_cast<float*>(head + layout.k_scale_offset) + slot;
   scale[0] = Quantise(k, head_dim, top, row[0]);
   scale[1] = Quantise(k + stride, head_dim, top, row[1]);
@@ -113,7 +113,7 @@ void AppendInt16Pair(const KvLayout& layout, std::byte* head, int32_t slot, cons
 void AppendInt8(const KvLayout& layout, std::byte* head, int32_t slot, const float* k,
                 const float* v) {
   const int32_t head_dim = layout.head_dim;
-  alignas(64) int16_t row[256];
+  alignas(64) int16_t row[kMaxHeadDim];
   reinterpret_cast<float*>(head + layout.k_scale_offset)[slot] =
       Quantise(k, head_dim, kInt8Top, row);
   std::byte* to = head + slot * 2;
