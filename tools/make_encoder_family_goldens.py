@@ -61,16 +61,16 @@ def modules_of(name, width):
         if "sum" in name:
             return [("1_SpladePooling", SpladePooling("sum", "log1p_relu"))]
         return [("1_SpladePooling", SpladePooling("max"))]
+    if not name.startswith(("dense", "colbert")):
+        return []
     from sentence_transformers.base.modules.dense import Dense
     from sentence_transformers.base.modules.normalize import Normalize
     from sentence_transformers.sentence_transformer.modules.pooling import Pooling
     if name.startswith("dense"):
         return [("1_Pooling", Pooling(width, "mean")), ("2_Dense", Dense(width, 64)),
                 ("3_Dense", Dense(64, 24, bias=False, activation_function=torch.nn.Identity())), ("4_Normalize", Normalize())]
-    if name.startswith("colbert"):
-        return [("1_Dense", Dense(width, 24, bias=False, activation_function=torch.nn.Identity(),
-                                  module_input_name="token_embeddings"))]
-    return []
+    return [("1_Dense", Dense(width, 24, bias=False, activation_function=torch.nn.Identity(),
+                              module_input_name="token_embeddings"))]
 
 
 def main():
@@ -84,6 +84,8 @@ def main():
     other = dict(hidden_size=64, num_attention_heads=4, intermediate_size=96, num_hidden_layers=3, vocab_size=50,
                  max_position_embeddings=310)
     modern = dict(pad_token_id=0, bos_token_id=1, eos_token_id=2, cls_token_id=1, sep_token_id=2)
+    deberta = dict(relative_attention=True, pos_att_type=["p2c", "c2p"], share_att_key=True, norm_rel_ebd="layer_norm",
+                   position_biased_input=False)
     distil = dict(dim=WIDTH, n_heads=HEADS, hidden_dim=WIDE, n_layers=LAYERS, vocab_size=WORDS,
                   max_position_embeddings=26)
     families = {
@@ -121,6 +123,17 @@ def main():
             **{**other, "num_attention_heads": 3, "hidden_size": 96}, position_embedding_type="alibi",
             feed_forward_type="geglu")),
         "jina v3": ("JinaEmbeddingsV3Model", shape),
+        "deberta-v2": ("DebertaV2Model", dict(**shape, **deberta, position_buckets=8)),
+        "deberta-v2, positions and types, larger": ("DebertaV2Model", dict(
+            **other, relative_attention=True, pos_att_type="c2p|p2c", position_buckets=32, max_relative_positions=128,
+            type_vocab_size=2)),
+        "deberta-v2, keys alone, larger": ("DebertaV2Model", dict(
+            **{**other, "num_attention_heads": 2}, relative_attention=True, pos_att_type=["c2p"], max_relative_positions=90,
+            position_biased_input=False, norm_rel_ebd="layer_norm")),
+        "deberta-v2 classifier": ("DebertaV2ForSequenceClassification", dict(
+            **shape, **deberta, position_buckets=8, num_labels=1)),
+        "deberta-v2 classifier, larger": ("DebertaV2ForSequenceClassification", dict(
+            **other, **deberta, position_buckets=64, num_labels=3, pooler_hidden_act="tanh")),
         "splade": ("BertForMaskedLM", shape),
         "splade, sum": ("DistilBertForMaskedLM", distil),
         "splade, modernbert": ("ModernBertForMaskedLM", dict(**shape, **modern, local_attention=8)),

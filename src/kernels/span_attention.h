@@ -11,13 +11,14 @@
 //
 // Bits: one arithmetic per table. A row's output depends on its sequence only: never on the batch,
 // on its place in it, on the cut into items or on workers. Per row and head, in float32: scores sum
-// (q * (scale * log2 e)) * k over ascending dims, with FMA except in the scalar table, then the
-// bias times log2 e is added; keys are taken in chunks of kSpanChunkKeys from the sequence's first;
-// each chunk raises the running maximum, rescales what was summed and adds 2^(score - maximum) and
-// its product with v over ascending keys; the sum of the weights divides at the end. Keys beyond
-// the reach weigh 0, so it does not matter which of them a tile of queries skips. NaN: a row that
-// holds one makes its own sequence NaN where the definition does, and no other; a score of -inf
-// weighs 0, and a row whose scores are all -inf gives NaN.
+// (q * (scale * log2 e)) * k over ascending dims, with FMA except in the scalar table; with terms
+// of distances they sum k * relative query + q * (k + relative key), times scale * log2 e at the
+// end. Then the bias times log2 e is added; keys are taken in chunks of kSpanChunkKeys from the
+// sequence's first; each chunk raises the running maximum, rescales what was summed and adds
+// 2^(score - maximum) and its product with v over ascending keys; the sum of the weights divides at
+// the end. Keys beyond the reach weigh 0, so it does not matter which of them a tile of queries
+// skips. NaN: a row that holds one makes its own sequence NaN where the definition does, and no
+// other; a score of -inf weighs 0, and a row whose scores are all -inf gives NaN.
 #pragma once
 
 #include <cstddef>
@@ -41,6 +42,19 @@ struct SpanAttentionShape {
 // storage).
 const char* SpanAttentionShapeFault(const SpanAttentionShape& shape);
 
+// Keys and queries that stand for the distance of two tokens (DeBERTa). The product of query i and
+// key j of a sequence, before it is scaled, becomes
+//   q * (k + keys[d]) + k * queries[d],   d = i - j, at least -farthest and at most farthest.
+// Dim n of head h at distance d is at [(h * head_dim + n) * stride + d]. The pointers stand at
+// distance 0 of tables of all distances from -(farthest + kSpanTileRows) to that, which have one
+// value from farthest on and one from -farthest down. Source: He et al. 2021, "DeBERTa".
+struct SpanRelative {
+  const float* keys = nullptr;  // null: none, and no queries
+  const float* queries = nullptr;
+  size_t stride = 0;
+  int32_t farthest = 0;
+};
+
 struct SpanAttentionArgs {
   SpanAttentionShape shape;
   // Row r: q of head h is at qkv + r * stride + q_column + h * head_dim; k and v are at k_column
@@ -60,6 +74,7 @@ struct SpanAttentionArgs {
   size_t bias_stride = 0;  // 0: the same for all heads
   // > 0: keys farther away than this are not looked at; the bias of such distances is -inf.
   int32_t reach = 0;
+  SpanRelative relative = {};
 };
 
 // Work that one worker does alone. Items write disjoint parts of out.

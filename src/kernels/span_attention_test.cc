@@ -30,6 +30,9 @@ struct Batch {
   std::vector<float> out;
   std::vector<float> bias;  // [heads][2 * half + 1] of distances from -half; or empty
   int32_t reach = 0;
+  // [heads * head_dim][each] of distances from -each / 2; or empty.
+  std::vector<float> relative_keys, relative_queries;
+  int32_t farthest = 0;
 
   explicit Batch(const SpanAttentionShape& s) : shape(s) {}
 
@@ -65,7 +68,40 @@ struct Batch {
       args.bias = bias.data() + args.bias_stride / 2;
       args.reach = reach;
     }
+    if (!relative_keys.empty()) {
+      const size_t each = RelativeStride();
+      args.relative = {relative_keys.data() + each / 2, relative_queries.data() + each / 2, each,
+                       farthest};
+    }
     return args;
+  }
+  size_t RelativeStride() const { return relative_keys.size() / width(); }
+  // Random terms of distances, which stay the same from `farthest_distance` on.
+  void Relative(int32_t farthest_distance) {
+    Random random(78);
+    farthest = farthest_distance;
+    const int32_t half = farthest + kSpanTileRows;
+    for (std::vector<float>* terms : {&relative_keys, &relative_queries}) {
+      for (size_t column = 0; column < width(); ++column) {
+        const size_t begin = terms->size();
+        for (int32_t d = -half; d <= half; ++d)
+          terms->push_back(static_cast<float>(random.Uniform() * 2 - 1));
+        float* const middle = terms->data() + begin + half;
+        for (int32_t d = farthest + 1; d <= half; ++d) {
+          middle[d] = middle[farthest];
+          middle[-d] = middle[-farthest];
+        }
+      }
+    }
+  }
+  // The terms of dim `column` of all heads between these rows.
+  double RelativeTerms(int32_t r, int32_t t, size_t column) const {
+    if (relative_keys.empty()) return 0;
+    const int32_t distance = std::clamp(r - t, -farthest, farthest);
+    const size_t at =
+        column * RelativeStride() + static_cast<size_t>(farthest + kSpanTileRows + distance);
+    return double{row(r)[q_column() + column]} * relative_keys[at] +
+           double{row(t)[column]} * relative_queries[at];
   }
   // Random biases of up to 3 for distances up to `longest`, and -inf beyond a reach.
   void Bias(int32_t longest, int32_t reach_of_keys) {
@@ -113,8 +149,10 @@ struct Batch {
     std::vector<double> scores;
     for (int32_t t = begin; t < end; ++t) {
       double dot = 0;
-      for (size_t d = 0; d < dims; ++d)
+      for (size_t d = 0; d < dims; ++d) {
         dot += static_cast<double>(row(r)[q_column() + column + d]) * row(t)[column + d];
+        dot += RelativeTerms(r, t, column + d);
+      }
       scores.push_back(dot * shape.scale + BiasOf(head, r - t));
     }
     const double greatest = *std::max_element(scores.begin(), scores.end());
@@ -273,6 +311,53 @@ TEST_P(SpanAttentionTest, AddsTheBiasOfEachDistanceWithinReach) {
         }
       }
     }
+  }
+}
+
+TEST_P(SpanAttentionTest, AddsTheTermsOfEachDistance) {
+  for (const int32_t farthest : {1, 7, 40, 160, 500}) {
+    Batch batch(Shape(2, 32));
+    for (const int32_t length : {1, 2, 31, 33, 150, 300, 417})
+      batch.Add(length, static_cast<uint64_t>(length));
+    batch.Relative(farthest);
+    batch.Run(kernels());
+    for (size_t i = 0; i + 1 < batch.offsets.size(); ++i) {
+      const int32_t begin = batch.offsets[i], end = batch.offsets[i + 1];
+      for (int32_t r = begin; r < end; r += 1 + (end - begin) / 9) {
+        for (int32_t head = 0; head < 2; ++head) {
+          ASSERT_LT(
+              RelativeError(batch.Reference(begin, end, r, head), batch.OutRow(r) + head * 32),
+              5e-6)
+              << "farthest " << farthest << " length " << end - begin << " row " << r - begin;
+        }
+      }
+    }
+  }
+}
+
+TEST_P(SpanAttentionTest, TermsOfDistancesGiveTheSameBitsForAnyCutAndBatch) {
+  Random random(8);
+  const int32_t length = 330;
+  for (const int32_t farthest : {5, 129, 400}) {
+    Batch whole(Shape(2, 32));
+    whole.Add(length, 9);
+    whole.Relative(farthest);
+    Batch cut = whole, mixed(whole.shape);
+    whole.Run(kernels(), {{0, length, 0, length, 0, 2}});
+    std::vector<SpanAttentionItem> items;
+    for (int32_t r = 0; r < length;) {
+      const int32_t end = std::min(length, r + static_cast<int32_t>(random.Between(1, 70)));
+      items.push_back({0, length, r, end, 0, 1});
+      items.push_back({0, length, r, end, 1, 2});
+      r = end;
+    }
+    cut.Run(kernels(), items, 2);
+    ASSERT_EQ(std::memcmp(cut.out.data(), whole.out.data(), whole.out.size() * sizeof(float)), 0);
+    mixed.Add(43, 1);
+    mixed.Add(length, 9);
+    mixed.Relative(farthest);
+    mixed.Run(kernels(), 3);
+    for (int32_t r = 0; r < length; ++r) ASSERT_TRUE(SameRow(mixed, 43 + r, whole, r)) << r;
   }
 }
 

@@ -529,6 +529,9 @@ TEST(DecoderCheckpointTest, UnreadTokenizerFormatIsRefusedWithHowToConvertIt) {
   EXPECT_EQ(answer(),
             "the folder has no tokenizer.json: tokenizer.model is not read; transformers' "
             "AutoTokenizer makes a tokenizer.json of it");
+  std::filesystem::remove(folder.path() + "/tokenizer.model");
+  folder.Put("spm.model", "x");  // as DeBERTa calls it
+  EXPECT_THAT(answer(), HasSubstr(": spm.model is not read"));
 }
 
 TEST(DecoderCheckpointTest, TheDigestOfContentsTellsWeightsApart) {

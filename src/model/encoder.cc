@@ -26,7 +26,8 @@ Encoder::Encoder(std::shared_ptr<const EncoderWeights> weights, const kernels::K
       kernels_(kernels),
       options_(options),
       shape_{weights_->config().heads, weights_->config().head_dim(),
-             1.0f / std::sqrt(static_cast<float>(weights_->config().head_dim()))} {}
+             1.0f / std::sqrt(static_cast<float>(weights_->config().head_dim() *
+                                                 weights_->config().score_terms))} {}
 
 Result<std::unique_ptr<Encoder>> Encoder::Create(std::shared_ptr<const EncoderWeights> weights,
                                                  const kernels::KernelTable& kernels,
@@ -257,6 +258,7 @@ void Encoder::Attend(int layer, const EncoderBatch& batch, Team& team) {
   args.bias = weights_->distance(windowed).zero();
   args.bias_stride = weights_->distance(windowed).stride();
   args.reach = windowed ? config.window : 0;
+  if (weights_->relative() != nullptr) args.relative = weights_->relative()->layer(layer);
   std::byte* scratch = attention_scratch_[static_cast<size_t>(team.worker())];
   team.ForEachInOrder(static_cast<int>(items_.size()), [&](int item) {
     kernels_.span_attention.run_item(args, items_[static_cast<size_t>(item)], scratch);

@@ -105,6 +105,11 @@ namespace {
 Status MakeTokenizer(tokenizer::TokenizerSpec spec, EncoderCheckpoint& checkpoint) {
   const EncoderConfig& config = checkpoint.config;
   RETURN_IF_ERROR(CheckRows(config.vocab_size, spec, checkpoint.remarks));
+  // Tokenizers mark the second text of a pair also for models that have no types (DeBERTa).
+  if (config.token_types == 0) {
+    for (tokenizer::FramePlace& place : spec.single) place.type = 0;
+    for (tokenizer::FramePlace& place : spec.pair) place.type = 0;
+  }
   ASSIGN_OR_RETURN(checkpoint.tokenizer, tokenizer::Tokenizer::Create(std::move(spec)));
   const tokenizer::Tokenizer& tokenizer = *checkpoint.tokenizer;
   for (std::string& remark : tokenizer.Remarks()) checkpoint.remarks.push_back(std::move(remark));

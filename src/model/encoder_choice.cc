@@ -111,6 +111,8 @@ class Chooser {
     options.threads = options_.threads;
     options.bf16_pairs = options_.kernels->gemm.bf16_pairs;
     options.progress = options_.progress;
+    options.kernels = options_.kernels;
+    options.relative = relative_;
     return EncoderWeights::Load(config_, store_, options);
   }
 
@@ -122,9 +124,10 @@ class Chooser {
     return Encoder::Create(std::move(weights), *options_.kernels, options);
   }
 
-  // peaks_ and reference_; the float32 weights are gone when it returns.
+  // peaks_, reference_ and relative_; the float32 weights are gone when it returns.
   Status MeasureFloat() {
     ASSIGN_OR_RETURN(auto weights, Load(EncoderDType::kF32));
+    relative_ = weights->relative();
     ASSIGN_OR_RETURN(const auto encoder, Make(std::move(weights)));
     const auto width = static_cast<size_t>(config_.width);
     const auto wide = static_cast<size_t>(config_.feed_forward);
@@ -184,7 +187,8 @@ class Chooser {
   const ChooseOptions& options_;
   const Texts seen_, checked_;
   EncoderPeaks peaks_;
-  Vectors reference_;  // of the check texts, in float32
+  Vectors reference_;                                  // of the check texts, in float32
+  std::shared_ptr<const RelativePositions> relative_;  // the same for every type
 };
 
 }  // namespace

@@ -408,6 +408,11 @@ Status CheckEncoderShape(const EncoderConfig& config) {
     return RefuseParameter("a feed-forward block {} a gate is not supported with this activation",
                            config.gated ? "with" : "without");
   }
+  if (config.relative.span > 0 &&
+      std::min(config.relative.farthest, config.longest()) > kMaxRelativeDistance) {
+    return RefuseParameter("max_relative_positions is {}, the limit is {}",
+                           config.relative.farthest, kMaxRelativeDistance);
+  }
   // A table holds a value of each head for each distance.
   if (config.distance != DistanceBias::kNone && config.positions > kMaxBiasedPositions) {
     return RefuseParameter("max_position_embeddings is {}, the limit with a bias by distance is {}",

@@ -83,6 +83,8 @@ inline constexpr std::string_view kNomicBert = "nomic-bert";  // as its GGUF fil
 // A table of angles has a row for each position.
 inline constexpr int kMaxRotatedPositions = 1 << 17;
 inline constexpr int kMaxBiasedPositions = 1 << 15;
+// Each layer has a table of all columns and distances.
+inline constexpr int kMaxRelativeDistance = 1 << 12;
 
 struct EncoderConfig {
   std::string architecture;  // EncoderFamily::architecture: "bert", "modern-bert"
@@ -102,7 +104,19 @@ struct EncoderConfig {
   double rope_base = 0;
   double rope_window_base = 0;  // in layers with a window; 0: rope_base
   double rope_divisor = 1;      // positions are divided by it
+  bool position_table = true;   // without rotation and ALiBi: positions are embedded
   DistanceBias distance = DistanceBias::kNone;
+  // Scores have terms of the distance and of the content of one of the tokens (DeBERTa).
+  struct Relative {
+    int span = 0;      // half of the rows of the distances' embeddings; 0: no such terms
+    int buckets = 0;   // even; distances beyond half of them share rows by logarithm; 0: none do
+    int farthest = 0;  // from this distance on all have the same row
+    bool keys = false,
+         queries = false;  // which terms there are: keys of distances, queries of them
+    bool shared = false;   // the layers' own projections make them
+    bool norm = false;     // of the embeddings
+  } relative;
+  int score_terms = 1;         // scores are divided by the root of that many head_dim()
   int window = 0;              // tokens on each side that a layer with a window sees; 0: no window
   std::vector<bool> windowed;  // of each layer, or empty: none has one
   // Norms before attention and feed-forward, and one after the last layer; else after each.
@@ -148,7 +162,9 @@ struct EncoderConfig {
     return lexical ? "splade" : per_token ? "token" : PoolingName(pooling);
   }
   int token_width() const { return per_token ? dense.back().out : width; }
-  bool has_position_table() const { return rope_base == 0 && distance != DistanceBias::kFalling; }
+  bool has_position_table() const {
+    return position_table && rope_base == 0 && distance != DistanceBias::kFalling;
+  }
   bool has_window(int layer) const {
     return window > 0 && !windowed.empty() && windowed[static_cast<size_t>(layer)];
   }

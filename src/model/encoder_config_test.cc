@@ -217,6 +217,39 @@ TEST(EncoderConfig, GteStretchesItsRotationByAFactor) {
   EXPECT_NEAR(config->rope_divisor, std::pow(8.0, 2.0 / 16), 1e-12);
 }
 
+// The settings of DeBERTa version 3 in one of their spellings.
+constexpr char kDeberta[] =
+    R"({"model_type":"deberta-v2","hidden_act":"gelu","hidden_size":64,"intermediate_size":96,
+        "num_hidden_layers":2,"num_attention_heads":4,"vocab_size":100,"type_vocab_size":0,
+        "max_position_embeddings":512,"relative_attention":true,"position_buckets":256,
+        "norm_rel_ebd":"layer_norm","share_att_key":true,"pos_att_type":"p2c|c2p",
+        "max_relative_positions":-1,"position_biased_input":false,"pooler_hidden_act":"gelu",
+        "pooler_hidden_size":64})";
+
+TEST(EncoderConfig, DebertaHasTermsOfDistancesAndNoTableOfPositions) {
+  EncoderFiles files;
+  for (const char* terms : {R"("p2c|c2p")", R"(["c2p","p2c"])", R"(" c2p | p2c")"}) {
+    files.config = Replaced(kDeberta, R"("p2c|c2p")", terms);
+    const auto config = ReadEncoderConfig(files);
+    ASSERT_TRUE(config.ok()) << config.status();
+    EXPECT_FALSE(config->has_position_table());
+    EXPECT_TRUE(config->relative.keys && config->relative.queries);
+    EXPECT_TRUE(config->relative.shared && config->relative.norm);
+    EXPECT_EQ(config->relative.span, 256);
+    EXPECT_EQ(config->relative.farthest, 512);
+    EXPECT_EQ(config->score_terms, 3);
+    EXPECT_EQ(config->head.activation, Activation::kGelu);
+    EXPECT_EQ(config->norm_eps, 1e-7F);
+    EXPECT_EQ(config->max_tokens, 512);
+  }
+  files.config = Replaced(kDeberta, R"("position_buckets":256)", R"("position_buckets":-1)");
+  EXPECT_EQ(ReadEncoderConfig(files)->relative.span, 512);
+  files.config = Replaced(Replaced(kDeberta, "\"relative_attention\":true", "\"x\":1"),
+                          "\"position_biased_input\":false", "\"y\":1");
+  EXPECT_EQ(ReadEncoderConfig(files)->relative.span, 0);
+  EXPECT_TRUE(ReadEncoderConfig(files)->has_position_table());
+}
+
 TEST(EncoderConfig, WhatOtherFamiliesMayAskForBesidesIsRefusedByName) {
   const std::string mpnet =
       R"({"model_type":"mpnet","hidden_size":64,"intermediate_size":96,"num_hidden_layers":2,
@@ -270,6 +303,19 @@ TEST(EncoderConfig, WhatOtherFamiliesMayAskForBesidesIsRefusedByName) {
       {gte, "{", R"({"position_embedding_type":"absolute",)", "position_embedding_type"},
       {jina, "geglu", "reglu", "feed_forward_type"},
       {jina, "{", R"({"alibi_scaling":4,)", "alibi_scaling"},
+      {kDeberta, "\"gelu\"", "\"gelu_new\"", "hidden_act"},
+      {kDeberta, "p2c|c2p", "p2c|p2p", "pos_att_type"},
+      {kDeberta, R"("p2c|c2p")", "[1]", "pos_att_type"},
+      {kDeberta, R"("p2c|c2p")", "7", "pos_att_type"},
+      {kDeberta, "\"layer_norm\"", "\"batch_norm\"", "norm_rel_ebd"},
+      {kDeberta, "buckets\":256", "buckets\":255", "position_buckets"},
+      {kDeberta, "buckets\":256", "buckets\":1024", "position_buckets"},
+      {kDeberta, ":512", ":100000", "max_relative_positions"},
+      {kDeberta, "pooler_hidden_act\":\"gelu", "pooler_hidden_act\":\"mish", "pooler_hidden_act"},
+      {kDeberta, "pooler_hidden_size\":64", "pooler_hidden_size\":32", "pooler_hidden_size"},
+      {kDeberta, "{", R"({"conv_kernel_size":3,)", "conv_kernel_size"},
+      {kDeberta, "{", R"({"embedding_size":32,)", "embedding_size"},
+      {kDeberta, "{", R"({"attention_head_size":32,)", "attention_head_size"},
   };
   for (const auto& [good, from, to, key] : cases) {
     files.config = Replaced(good, from, to);

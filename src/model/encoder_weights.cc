@@ -48,8 +48,19 @@ kernels::WeightFormat FormatFor(const WeightArena::Tensors& tensors, kernels::We
 // position ids that older versions stored.
 bool IsOfAnotherTask(std::string_view name) {
   constexpr std::string_view kBeginnings[] = {
-      "pooler.", "cls.",        "lm_head.",     "classifier.", "pre_classifier.",         "head.",
-      "vocab_",  "qa_outputs.", "predictions.", "decoder.",    "embeddings.position_ids",
+      "pooler.",
+      "cls.",
+      "lm_head.",
+      "classifier.",
+      "pre_classifier.",
+      "head.",
+      "vocab_",
+      "qa_outputs.",
+      "predictions.",
+      "decoder.",
+      "embeddings.position_ids",
+      "lm_predictions.",
+      "mask_predictions.",
   };
   for (const std::string_view beginning : kBeginnings) {
     if (name.substr(0, beginning.size()) == beginning) return true;
@@ -123,7 +134,7 @@ class EncoderLoader {
                                [this](std::string_view name) {
                                  if (name.substr(0, prefix_.size()) == prefix_)
                                    name.remove_prefix(prefix_.size());
-                                 return IsOfAnotherTask(name);
+                                 return IsOfAnotherTask(name) || IsUnusedTable(name);
                                });
   }
 
@@ -132,6 +143,7 @@ class EncoderLoader {
     ASSIGN_OR_RETURN(weights_->arena_, arena_.Build(options_.threads, options_.progress));
     for (const auto& [linear, matrix] : links_) linear->weight = arena_.matrix(matrix);
     MakeDistances();
+    RETURN_IF_ERROR(MakeRelative());
     return std::shared_ptr<const EncoderWeights>(std::move(weights_));
   }
 
@@ -141,6 +153,11 @@ class EncoderLoader {
   std::string Placed(std::string_view name) const {
     const std::string inside = Inside(name);
     return store_.Find(inside + ".weight") != nullptr ? inside : std::string(name);
+  }
+
+  // Files of DeBERTa keep the table of positions that only its pretraining reads.
+  bool IsUnusedTable(std::string_view name) const {
+    return !weights_->config_.position_table && name == "embeddings.position_embeddings.weight";
   }
 
   Status PlanTable(std::string_view name, int columns, int rows, const float** target) {
@@ -221,7 +238,49 @@ class EncoderLoader {
       RETURN_IF_ERROR(
           PlanTable(names_->distance_bias, c.heads, kDistanceBuckets, &weights_->buckets_));
     }
+    RETURN_IF_ERROR(ExpectRelative());
     return PlanNorm(Inside(names_->embedding_norm), &weights_->embedding_norm_);
+  }
+
+  // Keys and queries of distances are made from these tensors apart from the arena.
+  Status ExpectRelative() {
+    const EncoderConfig& c = weights_->config_;
+    if (c.relative.span == 0) return OkStatus();
+    ASSIGN_OR_RETURN(relative_.embeddings, arena_.Expect(Inside(names_->distances) + ".weight",
+                                                         {c.width, 2 * c.relative.span}));
+    if (c.relative.norm) {
+      const std::string norm = Inside(names_->distances_norm);
+      ASSIGN_OR_RETURN(relative_.norm_weight, arena_.Expect(norm + ".weight", {c.width}));
+      ASSIGN_OR_RETURN(relative_.norm_bias, arena_.Expect(norm + ".bias", {c.width}));
+    }
+    const bool shared = c.relative.shared;
+    for (int i = 0; i < c.layers; ++i) {
+      const std::string at = fmt::format("{}{}{}.", prefix_, names_->layers, i);
+      const auto expect = [&](std::string_view name, RelativeProjection& out) {
+        const std::string whole = at + std::string(name);
+        ASSIGN_OR_RETURN(out.weight, arena_.Expect(whole + ".weight", {c.width, c.width}));
+        ASSIGN_OR_RETURN(out.bias, arena_.Expect(whole + ".bias", {c.width}));
+        return OkStatus();
+      };
+      RelativeTensors::Layer& layer = relative_.layers.emplace_back();
+      if (c.relative.keys)
+        RETURN_IF_ERROR(expect(shared ? names_->k : names_->distance_k, layer.keys));
+      if (c.relative.queries)
+        RETURN_IF_ERROR(expect(shared ? names_->q : names_->distance_q, layer.queries));
+    }
+    return OkStatus();
+  }
+
+  Status MakeRelative() {
+    if (weights_->config_.relative.span == 0) return OkStatus();
+    weights_->relative_ = options_.relative;
+    if (weights_->relative_ != nullptr) return OkStatus();
+    const kernels::KernelTable& table = options_.kernels != nullptr
+                                            ? *options_.kernels
+                                            : kernels::KernelsFor(kernels::Isa::kScalar);
+    ASSIGN_OR_RETURN(weights_->relative_,
+                     RelativePositions::Make(weights_->config_, relative_, store_, table));
+    return OkStatus();
   }
 
   // After the arena is built.
@@ -365,6 +424,7 @@ class EncoderLoader {
   const EncoderNames* names_ = nullptr;
   std::string prefix_;  // of the encoder's names, as "bert."
   std::vector<std::pair<Linear*, size_t>> links_;
+  RelativeTensors relative_;
 };
 
 const char* EncoderDTypeName(EncoderDType dtype) {

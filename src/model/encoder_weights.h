@@ -13,8 +13,10 @@
 #include "base/status.h"
 #include "kernels/aligned_buffer.h"
 #include "kernels/gemm.h"
+#include "kernels/kernels.h"
 #include "kernels/rows_rope.h"
 #include "model/encoder_config.h"
+#include "model/relative_positions.h"
 #include "model/tensor_store.h"
 
 namespace tutti::model {
@@ -100,6 +102,10 @@ class EncoderWeights {
     int threads = 1;                      // that pack, the calling one included
     bool bf16_pairs = false;              // as LoadOptions::bf16_pairs, for kBf16
     std::function<bool(size_t, size_t)> progress = nullptr;  // as LoadOptions::progress
+    // That compute keys and queries of distances; null: the scalar ones. Or those of the same
+    // model, loaded in another type.
+    const kernels::KernelTable* kernels = nullptr;
+    std::shared_ptr<const RelativePositions> relative = nullptr;
   };
   // Reads, checks and packs every tensor of `config`'s architecture. `store` holds the names of a
   // transformers checkpoint, with or without the architecture's prefix ("bert."), a classifier's
@@ -127,6 +133,8 @@ class EncoderWeights {
   const DistanceTable& distance(bool windowed) const {
     return windowed ? window_distance_ : distance_;
   }
+  // Null without such terms.
+  const std::shared_ptr<const RelativePositions>& relative() const { return relative_; }
   const float* types() const { return types_; }  // [token_types][width]
   const LayerNormWeights& embedding_norm() const { return embedding_norm_; }
   const LayerNormWeights& final_norm() const { return final_norm_; }
@@ -140,7 +148,8 @@ class EncoderWeights {
   const std::vector<Linear>& dense() const { return dense_; }
   const LexicalHead& lexical() const { return lexical_; }
 
-  size_t bytes() const { return arena_.size(); }  // all the memory weights take
+  // All the memory weights take.
+  size_t bytes() const { return arena_.size() + (relative_ == nullptr ? 0 : relative_->bytes()); }
 
  private:
   friend class EncoderLoader;
@@ -159,6 +168,7 @@ class EncoderWeights {
   kernels::RopeTable rope_, window_rope_;
   const float* buckets_ = nullptr;  // [kDistanceBuckets][heads]
   DistanceTable distance_, window_distance_;
+  std::shared_ptr<const RelativePositions> relative_;
   kernels::AlignedBuffer arena_;
 };
 

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "gguf/testing/checkpoint.h"
 #include "model/decoder_checkpoint.h"
@@ -70,6 +71,41 @@ TEST_F(ModelFilesTest, AFolderOfAnythingElseIsAnEncoders) {
   ExpectSound(FolderOf("bert", R"({"model_type":"bert","architectures":["BertModel"]})"),
               Form::kFolder, Holds::kEncoder);
   ExpectSound(FolderOf("unknown", "{}"), Form::kFolder, Holds::kEncoder);
+}
+
+// DeBERTa's tokenizers mark the second text of a pair, and its models have no token types.
+TEST_F(ModelFilesTest, PairsHaveNoTypesInAModelWithoutThem) {
+  for (const int types : {0, 2}) {
+    const std::string path = FolderOf(
+        "types" + std::to_string(types),
+        R"({"model_type":"bert","hidden_size":32,"intermediate_size":32,"num_hidden_layers":1,
+            "num_attention_heads":2,"vocab_size":4,"max_position_embeddings":16,
+            "type_vocab_size":)" +
+            std::to_string(types) + "}");
+    safetensors::testing::WriteFile(
+        path + "/tokenizer.json",
+        R"({"model":{"type":"WordPiece","unk_token":"[UNK]","continuing_subword_prefix":"##",
+            "max_input_chars_per_word":100,"vocab":{"[UNK]":0,"[CLS]":1,"[SEP]":2,"a":3}},
+            "added_tokens":[{"id":1,"content":"[CLS]","special":true},
+                            {"id":2,"content":"[SEP]","special":true}],
+            "pre_tokenizer":{"type":"Whitespace"},
+            "post_processor":{"type":"BertProcessing","cls":["[CLS]",1],"sep":["[SEP]",2]}})");
+    safetensors::testing::Writer writer;
+    const std::vector<float> values(128);
+    writer.Floats("embeddings.word_embeddings.weight", {4, 32}, values);
+    const auto bytes = writer.Build();
+    safetensors::testing::WriteFile(
+        path + "/model.safetensors",
+        std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
+    const auto opened = EncoderCheckpoint::Open(path);
+    ASSERT_TRUE(opened.ok()) << opened.status();
+    const auto pair = opened->tokenizer->EncodePair("a", "a a", {});
+    EXPECT_EQ(pair.ids, (std::vector<TokenId>{1, 3, 2, 3, 3, 2}));
+    const uint8_t second = types == 0 ? 0 : 1;
+    std::vector<uint8_t> kinds = pair.types;
+    kinds.resize(6);  // none: all 0
+    EXPECT_EQ(kinds, (std::vector<uint8_t>{0, 0, 0, second, second, second}));
+  }
 }
 
 TEST_F(ModelFilesTest, AGgufIsAnEncodersByItsArchitecture) {

@@ -155,12 +155,17 @@ void FramePairs(tokenizer::TokenizerSpec& spec) {
 }
 
 Status NoTokenizerJson(const files::Folder& folder) {
-  const bool sentencepiece = folder.OpenSource("tokenizer.model", "tokenizer_invalid").ok();
-  return InvalidArgument("tokenizer_invalid",
-                         std::string("the folder has no tokenizer.json") +
-                             (sentencepiece ? ": tokenizer.model is not read; transformers' "
-                                              "AutoTokenizer makes a tokenizer.json of it"
-                                            : ""));
+  std::string message = "the folder has no tokenizer.json";
+  for (const char* name :
+       {"tokenizer.model", "spm.model", "spiece.model", "sentencepiece.bpe.model"}) {
+    if (!folder.OpenSource(name, "tokenizer_invalid").ok()) continue;
+    message += fmt::format(
+        ": {} is not read; transformers' AutoTokenizer makes a tokenizer.json "
+        "of it",
+        name);
+    break;
+  }
+  return InvalidArgument("tokenizer_invalid", message);
 }
 
 }  // namespace

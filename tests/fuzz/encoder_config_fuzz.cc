@@ -23,6 +23,10 @@ void CheckConfig(const model::EncoderConfig& config) {
   CHECK(config.windowed.empty() || config.windowed.size() == static_cast<size_t>(config.layers));
   CHECK(config.windowed.empty() || config.window >= 1);
   CHECK(config.labels.size() <= model::kMaxLabels);
+  CHECK(config.relative.span >= 0 && config.relative.span <= model::kMaxContext);
+  CHECK(config.relative.buckets % 2 == 0 || config.relative.span == 0);
+  CHECK(config.relative.span == 0 || config.relative.farthest >= 1);
+  CHECK(config.score_terms >= 1 && config.score_terms <= 3);
   int before = config.width;
   for (const model::DenseModule& dense : config.dense) {
     CHECK(dense.in == before && dense.in % 32 == 0 && dense.out >= 1);

@@ -701,9 +701,12 @@ def encoder_configs():
         "new": {**bert, "rope_theta": 2e4, "rope_scaling": {"type": "ntk", "factor": 8.0}, "pack_qkv": True},
         "gte": {**bert, "rope_parameters": {"rope_theta": 1.6e5, "rope_type": "default"}}, "jina_embeddings_v3": bert,
         "nomic_bert": {**bert, "hidden_act": "silu", "rotary_emb_base": 1000},
+        "deberta-v2": {**bert, "relative_attention": True, "position_buckets": 32, "pos_att_type": "p2c|c2p",
+                       "norm_rel_ebd": "layer_norm", "share_att_key": True, "position_biased_input": False},
     }
     files = {name: json.dumps({"model_type": name, **config}) for name, config in types.items()}
     files["jina_v2"] = json.dumps({"model_type": "bert", "position_embedding_type": "alibi", "emb_pooler": "mean", **bert})
+    files["no_buckets"] = files["deberta-v2"].replace("32", "0").replace('"p2c|c2p"', '["c2p", 1]')
     files["no_window"] = json.dumps({"model_type": "modernbert", **bert, "local_attention": 0})
     files["no_positions"] = json.dumps({"model_type": "roberta", **bert, "max_position_embeddings": 1})
     files["many_positions"] = json.dumps({"model_type": "mpnet", **bert, "max_position_embeddings": 1 << 20})

@@ -171,7 +171,7 @@ TEST(EncoderFamilies, RowsAndScoresAreThoseOfTransformers) {
     }
     ++families;
   }
-  EXPECT_EQ(families, 31);
+  EXPECT_EQ(families, 36);
 }
 
 // The same tensors as the modules of transformers 5 are called: some folders are saved so.

@@ -12,8 +12,8 @@ namespace {
 namespace json = boost::json;
 
 constexpr const EncoderFamily* kEncoderFamilies[] = {
-    &kBert,  &kRoberta,    &kXlmRoberta, &kCamembert, &kNomicBertFamily, &kModernBert,
-    &kMpnet, &kDistilBert, &kNewBert,    &kGte,       &kJinaBertV2,      &kJinaV3};
+    &kBert,       &kRoberta, &kXlmRoberta, &kCamembert,  &kNomicBertFamily, &kModernBert, &kMpnet,
+    &kDistilBert, &kNewBert, &kGte,        &kJinaBertV2, &kJinaV3,          &kDebertaV2};
 
 bool IsClassOf(const EncoderFamily& family, std::string_view name) {
   if (!name.starts_with(family.class_prefix)) return false;

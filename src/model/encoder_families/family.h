@@ -37,6 +37,8 @@ struct EncoderNames {
   // The rest of the model.
   std::string_view final_norm = {};
   std::string_view distance_bias = {};  // [buckets][heads]
+  // Embeddings of distances and their norm; of a layer, what makes keys and queries of them.
+  std::string_view distances = {}, distances_norm = {}, distance_k = {}, distance_q = {};
   std::string_view head_dense = {}, head_norm = {}, head_out = {};
   // The masked-language head: a matrix with GELU, a norm, the vocabulary's matrix (that of
   // `words` if the file has none) and its bias, whose name is whole.
@@ -137,5 +139,6 @@ extern const EncoderFamily kDistilBert;
 extern const EncoderFamily kNewBert, kGte;
 extern const EncoderFamily kJinaBertV2;
 extern const EncoderFamily kJinaV3;
+extern const EncoderFamily kDebertaV2;
 
 }  // namespace tutti::model
