@@ -11,8 +11,8 @@ import random_models
 from harness import MODEL, Server, amount, figure
 from random_models import Shape
 
-CLIENTS = amount(8, 12, 24)
-TURNS = amount(1, 2, 12)
+CLIENTS = amount(12, 12, 24)
+TURNS = amount(1, 1, 12)
 MOST_TURNS = 20  # until a sequence is preempted, which depends on how the requests come
 WORDS = "river stone cloud lemon seven north glass winter copper garden letter window".split()
 KINDS = {
