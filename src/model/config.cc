@@ -340,12 +340,8 @@ Status ReadRopeTensor(const TensorStore& store, ModelConfig& config) {
         fmt::format("rope_freqs.weight is {} {}, expected F32 {{{}}}", tensor::Name(info->dtype),
                     info->shape.ToString(), config.rope_dims / 2));
   }
-  ASSIGN_OR_RETURN(std::vector<float> factors, store.ReadFloats(*info));
+  ASSIGN_OR_RETURN(std::vector<float> factors, ReadFinite(store, *info));
   for (const float factor : factors) {
-    if (!std::isfinite(factor)) {
-      return InvalidArgument("model_nonfinite",
-                             "rope_freqs.weight holds a value that is not finite");
-    }
     if (!(factor >= 1e-6f)) return RefuseParameter("rope_freqs.weight holds the factor {}", factor);
   }
   config.rope_freq_factors = std::move(factors);

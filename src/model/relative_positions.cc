@@ -1,7 +1,5 @@
 #include "model/relative_positions.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
@@ -14,14 +12,6 @@ namespace tutti::model {
 namespace {
 
 constexpr size_t kFloatsOfLine = kernels::kCacheLine / sizeof(float);
-
-Result<std::vector<float>> ReadFinite(const TensorStore& store, const StoredTensor& tensor) {
-  ASSIGN_OR_RETURN(std::vector<float> values, store.ReadFloats(tensor));
-  const auto finite = [](float value) { return std::isfinite(value); };
-  if (std::all_of(values.begin(), values.end(), finite)) return values;
-  return InvalidArgument("model_nonfinite",
-                         fmt::format("{} holds a value that is not finite", tensor.Named()));
-}
 
 }  // namespace
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <optional>
 #include <string_view>
@@ -151,6 +152,36 @@ std::unique_ptr<TensorStore> MakeTensorStore(const gguf::File& file) {
 std::unique_ptr<TensorStore> MakeTensorStore(
     std::shared_ptr<const safetensors::Checkpoint> checkpoint) {
   return std::make_unique<SafetensorsStore>(std::move(checkpoint));
+}
+
+Result<const StoredTensor*> Expect(const TensorStore& store, std::string_view name,
+                                   const tensor::Shape& shape) {
+  const StoredTensor* found = store.Find(name);
+  if (found == nullptr) {
+    return InvalidArgument("model_tensor_missing",
+                           fmt::format("the file does not have the tensor {}", name));
+  }
+  if (!found->unreadable.empty()) {
+    return InvalidArgument(store.shape_code(),
+                           fmt::format("{} {}", found->Named(), found->unreadable));
+  }
+  if (found->shape == shape) return found;
+  return InvalidArgument(store.shape_code(),
+                         fmt::format("{} is {}, the hyper-parameters ask for {}", found->Named(),
+                                     found->shape.ToString(), shape.ToString()));
+}
+
+Status CheckFinite(const StoredTensor& tensor, std::span<const float> values) {
+  const auto finite = [](float value) { return std::isfinite(value); };
+  if (std::all_of(values.begin(), values.end(), finite)) return OkStatus();
+  return InvalidArgument("model_nonfinite",
+                         fmt::format("{} holds a value that is not finite", tensor.Named()));
+}
+
+Result<std::vector<float>> ReadFinite(const TensorStore& store, const StoredTensor& tensor) {
+  ASSIGN_OR_RETURN(std::vector<float> values, store.ReadFloats(tensor));
+  RETURN_IF_ERROR(CheckFinite(tensor, values));
+  return values;
 }
 
 void RemarkUnread(const gguf::Header& header, std::vector<std::string>& remarks) {

@@ -67,6 +67,17 @@ std::unique_ptr<TensorStore> MakeTensorStore(const gguf::File& file);
 std::unique_ptr<TensorStore> MakeTensorStore(
     std::shared_ptr<const safetensors::Checkpoint> checkpoint);
 
+// The tensor of this name and shape (columns first). Errors: model_tensor_missing; shape_code() of
+// another shape or a type that nothing multiplies with.
+Result<const StoredTensor*> Expect(const TensorStore& store, std::string_view name,
+                                   const tensor::Shape& shape);
+
+// Error model_nonfinite if one of the tensor's `values` is an infinity or no number.
+Status CheckFinite(const StoredTensor& tensor, std::span<const float> values);
+
+// ReadFloats() and CheckFinite().
+Result<std::vector<float>> ReadFinite(const TensorStore& store, const StoredTensor& tensor);
+
 // --- remarks ---
 //
 // Oddities of a model's files that change no answer. A server's start, `run` and `inspect` print

@@ -4,10 +4,7 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
-#include <initializer_list>
 #include <iterator>
-#include <span>
 #include <utility>
 
 #include "base/quote.h"
@@ -25,34 +22,10 @@ constexpr std::string_view kHeadTensor = "output.weight", kEmbeddingTensor = "to
 constexpr std::array<std::string_view, 2> kDenseTensors = {"dense_2", "dense_3"};
 constexpr std::string_view kQuery = "{query}", kDocument = "{document}";
 
-Status CheckFinite(const StoredTensor& tensor, std::span<const float> values) {
-  if (std::all_of(values.begin(), values.end(), [](float v) { return std::isfinite(v); }))
-    return OkStatus();
-  return InvalidArgument("model_nonfinite", tensor.Named() + " has values that are not finite");
-}
-
-// `shape`: columns, rows.
-Result<const StoredTensor*> Expect(const TensorStore& store, std::string_view name,
-                                   std::initializer_list<int64_t> shape) {
-  const StoredTensor* found = store.Find(name);
-  if (found == nullptr)
-    return InvalidArgument("model_tensor_missing", fmt::format("there is no tensor {}", name));
-  if (!found->unreadable.empty())
-    return InvalidArgument(std::string(store.shape_code()),
-                           found->Named() + ": " + found->unreadable);
-  const std::span<const int64_t> ne(found->shape.ne.data(), static_cast<size_t>(found->shape.dims));
-  if (std::equal(ne.begin(), ne.end(), shape.begin(), shape.end())) return found;
-  return InvalidArgument(std::string(store.shape_code()),
-                         fmt::format("{} is {}, expected {{{}}}", found->Named(),
-                                     found->shape.ToString(), fmt::join(shape, ", ")));
-}
-
 Result<std::vector<float>> ReadAll(const TensorStore& store, const std::string& name,
-                                   std::initializer_list<int64_t> shape) {
+                                   const tensor::Shape& shape) {
   ASSIGN_OR_RETURN(const StoredTensor* found, Expect(store, name, shape));
-  ASSIGN_OR_RETURN(std::vector<float> values, store.ReadFloats(*found));
-  RETURN_IF_ERROR(CheckFinite(*found, values));
-  return values;
+  return ReadFinite(store, *found);
 }
 
 // `name`: of the module's tensors, without ".weight".

@@ -72,19 +72,7 @@ std::vector<float> BalancingFactors(std::span<const float> peaks, std::span<cons
 
 Result<const StoredTensor*> WeightArena::Expect(const std::string& name,
                                                 const tensor::Shape& shape) {
-  const StoredTensor* found = store_.Find(name);
-  if (found == nullptr) {
-    return InvalidArgument("model_tensor_missing", "the file does not have the tensor " + name);
-  }
-  if (!found->unreadable.empty()) {
-    return InvalidArgument(store_.shape_code(),
-                           fmt::format("{} {}", found->Named(), found->unreadable));
-  }
-  if (found->shape != shape) {
-    return InvalidArgument(store_.shape_code(),
-                           fmt::format("{} is {}, the hyper-parameters ask for {}", found->Named(),
-                                       found->shape.ToString(), shape.ToString()));
-  }
+  ASSIGN_OR_RETURN(const StoredTensor* found, model::Expect(store_, name, shape));
   expected_.insert(found->index);
   return found;
 }
@@ -206,12 +194,7 @@ Status WeightArena::LoadVectors() {
     *job.target = out;
     const float* const end = out + job.floats;
     for (const StoredTensor* tensor : job.tensors) {
-      ASSIGN_OR_RETURN(const std::vector<float> values, store_.ReadFloats(*tensor));
-      const auto finite = [](float value) { return std::isfinite(value); };
-      if (!std::all_of(values.begin(), values.end(), finite)) {
-        return InvalidArgument("model_nonfinite",
-                               fmt::format("{} holds a value that is not finite", tensor->Named()));
-      }
+      ASSIGN_OR_RETURN(const std::vector<float> values, ReadFinite(store_, *tensor));
       const size_t columns = std::max<size_t>(job.columns, 1);
       for (size_t column = 0; column < columns; ++column) {
         for (size_t i = column; i < values.size(); i += columns) {

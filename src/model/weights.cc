@@ -105,9 +105,12 @@ class WeightsLoader {
   // All but the values.
   Status Lay() {
     weights_->config_ = checkpoint_.config;
-    if (!options_.fuse && weights_->config_.experts != 0) {
-      return InvalidArgument("model_hparam",
-                             "a mixture of experts does not run one operation at a time");
+    const ModelConfig& config = weights_->config_;
+    if (!options_.fuse && (config.experts != 0 || config.latent_rank != 0)) {
+      return InvalidArgument(
+          "model_hparam",
+          fmt::format("{} does not run one operation at a time",
+                      config.experts != 0 ? "a mixture of experts" : "latent attention"));
     }
     weights_->mode_ = options_.mode;
     weights_->fused_ = options_.fuse;

@@ -55,7 +55,7 @@ struct AwqMatrix final : Matrix {
   Result<std::unique_ptr<Rows>> Load(const TensorStore& files) const override {
     ASSIGN_OR_RETURN(std::vector<int32_t> words, ReadInts(files, *codes));
     ASSIGN_OR_RETURN(std::vector<int32_t> points, ReadInts(files, *zeros));
-    ASSIGN_OR_RETURN(std::vector<float> factors, ReadScales(files, *scales));
+    ASSIGN_OR_RETURN(std::vector<float> factors, ReadFinite(files, *scales));
     return std::unique_ptr<Rows>(
         std::make_unique<AwqRows>(*this, std::move(words), std::move(points), std::move(factors)));
   }

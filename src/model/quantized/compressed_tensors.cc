@@ -73,7 +73,7 @@ class IntegerRows final : public Rows {
 struct IntegerMatrix final : Matrix {
   Result<std::unique_ptr<Rows>> Load(const TensorStore& files) const override {
     ASSIGN_OR_RETURN(std::vector<uint8_t> read, ReadBytes(files, *codes));
-    ASSIGN_OR_RETURN(std::vector<float> factors, ReadScales(files, *scales));
+    ASSIGN_OR_RETURN(std::vector<float> factors, ReadFinite(files, *scales));
     std::vector<uint8_t> points;
     if (zeros != nullptr) {
       ASSIGN_OR_RETURN(points, ReadBytes(files, *zeros));

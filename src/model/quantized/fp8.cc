@@ -51,7 +51,7 @@ struct Fp8Matrix final : Matrix {
       return InvalidArgument("model_nonfinite",
                              codes->Named() + " holds a value that is not finite");
     }
-    ASSIGN_OR_RETURN(std::vector<float> factors, ReadScales(files, *scales));
+    ASSIGN_OR_RETURN(std::vector<float> factors, ReadFinite(files, *scales));
     return std::unique_ptr<Rows>(std::make_unique<Fp8Rows>(
         *this, std::move(read), std::move(factors), block_rows, block_columns));
   }

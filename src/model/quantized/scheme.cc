@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 #include <limits>
 
@@ -60,14 +59,6 @@ Result<std::vector<uint8_t>> ReadBytes(const TensorStore& files, const StoredTen
   std::vector<uint8_t> values(tensor.bytes);
   RETURN_IF_ERROR(files.Read(tensor, 0, std::as_writable_bytes(std::span(values))));
   return values;
-}
-
-Result<std::vector<float>> ReadScales(const TensorStore& files, const StoredTensor& tensor) {
-  ASSIGN_OR_RETURN(std::vector<float> values, files.ReadFloats(tensor));
-  const auto finite = [](float value) { return std::isfinite(value); };
-  if (std::all_of(values.begin(), values.end(), finite)) return values;
-  return InvalidArgument("model_nonfinite",
-                         fmt::format("{} holds a value that is not finite", tensor.Named()));
 }
 
 Status SetGroups(const TensorStore& files, const StoredTensor* g_idx, int64_t group,

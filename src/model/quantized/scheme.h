@@ -90,8 +90,6 @@ Result<const StoredTensor*> ExpectMatrix(const TensorStore& files, const std::st
                                          std::string_view type);
 Result<std::vector<int32_t>> ReadInts(const TensorStore& files, const StoredTensor& tensor);
 Result<std::vector<uint8_t>> ReadBytes(const TensorStore& files, const StoredTensor& tensor);
-// Scales of F32, F16 or BF16, all finite.
-Result<std::vector<float>> ReadScales(const TensorStore& files, const StoredTensor& tensor);
 // Sets columns, group and groups. -1: one group. Errors: a group that does not divide the columns.
 Status SetGroups(const TensorStore& files, const StoredTensor* g_idx, int64_t group,
                  Matrix* matrix);
