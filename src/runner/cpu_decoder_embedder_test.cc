@@ -12,6 +12,7 @@
 #include "gguf/testing/checkpoint.h"
 #include "model/encoder.h"
 #include "runner/testing/compare_rows.h"
+#include "runner/testing/encode_texts.h"
 
 namespace tutti::runner {
 namespace {
@@ -67,35 +68,6 @@ std::unique_ptr<CpuDecoderEmbedder> Make(std::shared_ptr<const model::Weights> w
   return *std::move(made);
 }
 
-struct Outcome {
-  Status status;
-  std::vector<std::vector<float>> values;
-};
-
-Outcome RunBatch(CpuDecoderEmbedder& embedder, const Texts& texts,
-                 EncodeOutput output = EncodeOutput::kPooled) {
-  Outcome outcome;
-  outcome.values.resize(texts.size());
-  std::vector<TokenId> tokens;
-  std::vector<int32_t> offsets = {0};
-  std::vector<engine::EncodeItem> items;
-  for (size_t i = 0; i < texts.size(); ++i) {
-    const size_t rows = output == EncodeOutput::kTokens ? texts[i].size() : 1;
-    outcome.values[i].assign(rows * kWidth, -77.0f);
-    items.push_back({static_cast<int>(tokens.size()), static_cast<int>(texts[i].size()), output,
-                     outcome.values[i]});
-    tokens.insert(tokens.end(), texts[i].begin(), texts[i].end());
-    offsets.push_back(static_cast<int32_t>(tokens.size()));
-  }
-  engine::EncodeBatch batch;
-  batch.tokens = tokens;
-  batch.items = items;
-  batch.offsets = offsets;
-  embedder.Launch(batch);
-  outcome.status = embedder.Collect();
-  return outcome;
-}
-
 Texts MakeTexts(int count) {
   Random random(3);
   Texts texts(static_cast<size_t>(count));
@@ -121,8 +93,8 @@ TEST(CpuDecoderEmbedder, APooledVectorIsMadeOfTheTokensRows) {
   const Texts texts = MakeTexts(4);
   for (const Pooling pooling : {Pooling::kLast, Pooling::kMean, Pooling::kCls, Pooling::kMax}) {
     const auto embedder = Make(weights, {.workers = 2, .step = 100, .pooling = pooling});
-    const Outcome rows = RunBatch(*embedder, texts, EncodeOutput::kTokens);
-    const Outcome pooled = RunBatch(*embedder, texts);
+    const EncodedTexts rows = EncodeTexts(*embedder, texts, EncodeOutput::kTokens);
+    const EncodedTexts pooled = EncodeTexts(*embedder, texts);
     ASSERT_TRUE(rows.status.ok() && pooled.status.ok());
     for (size_t i = 0; i < texts.size(); ++i) {
       std::vector<float> expected(kWidth);
@@ -143,7 +115,7 @@ TEST(CpuDecoderEmbedder, SameBitsInAnyBatchStepSizeAndWorkerCount) {
     for (const Pooling pooling : {Pooling::kLast, Pooling::kMean}) {
       const auto single = Make(weights, {.pooling = pooling});
       std::vector<std::vector<float>> alone;
-      for (const auto& text : texts) alone.push_back(RunBatch(*single, {text}).values[0]);
+      for (const auto& text : texts) alone.push_back(EncodeTexts(*single, {text}).values[0]);
       Random random(7);
       for (int workers = 1; workers <= 3; ++workers) {
         for (const int step : {512, 64, 7}) {
@@ -160,7 +132,7 @@ TEST(CpuDecoderEmbedder, SameBitsInAnyBatchStepSizeAndWorkerCount) {
               batch.push_back(texts[index]);
             }
             if (batch.empty()) continue;
-            const Outcome outcome = RunBatch(*embedder, batch);
+            const EncodedTexts outcome = EncodeTexts(*embedder, batch);
             ASSERT_TRUE(outcome.status.ok()) << outcome.status;
             for (size_t i = 0; i < chosen.size(); ++i)
               ASSERT_TRUE(SameBits(outcome.values[i], alone[chosen[i]]))
@@ -189,12 +161,12 @@ TEST(CpuDecoderEmbedder, ATextWhoseVectorIsNotFiniteLeavesItsNeighboursWhole) {
   const auto embedder = Make(*weights, {.workers = 2});
   Texts good, bad;
   for (const auto& text : MakeTexts(40))
-    (AllFinite(RunBatch(*embedder, {text}).values[0]) ? good : bad).push_back(text);
+    (AllFinite(EncodeTexts(*embedder, {text}).values[0]) ? good : bad).push_back(text);
   ASSERT_GE(good.size(), 2u);
   ASSERT_GE(bad.size(), 1u);
   good.resize(2);
-  const Outcome alone = RunBatch(*embedder, good);
-  const Outcome mixed = RunBatch(*embedder, {good[0], bad[0], good[1]});
+  const EncodedTexts alone = EncodeTexts(*embedder, good);
+  const EncodedTexts mixed = EncodeTexts(*embedder, {good[0], bad[0], good[1]});
   ASSERT_TRUE(mixed.status.ok()) << "its neighbours need no second pass: " << mixed.status;
   EXPECT_FALSE(AllFinite(mixed.values[1]));
   EXPECT_TRUE(SameBits(mixed.values[0], alone.values[0]));

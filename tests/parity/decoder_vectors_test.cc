@@ -14,6 +14,7 @@
 #include "golden_data.h"
 #include "minilm.h"
 #include "runner/cpu_decoder_embedder.h"
+#include "runner/testing/encode_texts.h"
 #include "test_paths.h"
 
 namespace tutti::parity {
@@ -51,31 +52,18 @@ TEST(DecoderVectors, AreTheRowsOfTheReference) {
     ASSERT_NE(weights, nullptr);
     auto embedder = runner::CpuDecoderEmbedder::Create(weights, options);
     ASSERT_TRUE(embedder.ok()) << embedder.status();
-    // All in one batch.
-    const auto width = static_cast<size_t>((*embedder)->limits().width);
-    std::vector<std::vector<float>> vectors(prompts.size(), std::vector<float>(width));
-    std::vector<TokenId> tokens;
-    std::vector<int32_t> offsets = {0};
-    std::vector<engine::EncodeItem> items;
-    for (size_t i = 0; i < prompts.size(); ++i) {
-      items.push_back({static_cast<int>(tokens.size()), static_cast<int>(prompts[i].prompt.size()),
-                       api::EncodeOutput::kPooled, vectors[i]});
-      tokens.insert(tokens.end(), prompts[i].prompt.begin(), prompts[i].prompt.end());
-      offsets.push_back(static_cast<int32_t>(tokens.size()));
-    }
-    engine::EncodeBatch batch;
-    batch.tokens = tokens;
-    batch.items = items;
-    batch.offsets = offsets;
-    (*embedder)->Launch(batch);
-    ASSERT_TRUE((*embedder)->Collect().ok());
+    std::vector<std::vector<TokenId>> texts;
+    for (const auto& reference : prompts) texts.push_back(reference.prompt);
+    const auto encoded = runner::EncodeTexts(**embedder, texts);
+    ASSERT_TRUE(encoded.status.ok());
+    const auto& vectors = encoded.values;
     double worst = 1, error = 0;
     for (size_t i = 0; i < vectors.size(); ++i) {
       std::vector<float> a = vectors[i], b = expected[i];
       Normalize(a);
       Normalize(b);
       worst = std::min(worst, Cosine(a, b));
-      for (size_t k = 0; k < width; ++k) error = std::max(error, std::abs(double{a[k]} - b[k]));
+      for (size_t k = 0; k < a.size(); ++k) error = std::max(error, std::abs(double{a[k]} - b[k]));
     }
     EXPECT_GE(worst, c.least) << c.name;
     EXPECT_LE(error, c.greatest_error) << c.name;
@@ -112,26 +100,11 @@ std::unique_ptr<runner::CpuDecoderEmbedder> MakeEmbedder(const FamilyGolden& gol
 // The values of each text, all texts in one batch.
 std::vector<std::vector<float>> RunTexts(runner::CpuDecoderEmbedder& embedder,
                                          const std::vector<std::vector<TokenId>>& texts) {
-  const engine::EncoderLimits limits = embedder.limits();
-  const auto output = limits.labels > 0 ? api::EncodeOutput::kScores : api::EncodeOutput::kPooled;
-  std::vector<std::vector<float>> values(
-      texts.size(), std::vector<float>(static_cast<size_t>(limits.of(output))));
-  std::vector<TokenId> tokens;
-  std::vector<int32_t> offsets = {0};
-  std::vector<engine::EncodeItem> items;
-  for (size_t i = 0; i < texts.size(); ++i) {
-    items.push_back(
-        {static_cast<int>(tokens.size()), static_cast<int>(texts[i].size()), output, values[i]});
-    tokens.insert(tokens.end(), texts[i].begin(), texts[i].end());
-    offsets.push_back(static_cast<int32_t>(tokens.size()));
-  }
-  engine::EncodeBatch batch;
-  batch.tokens = tokens;
-  batch.items = items;
-  batch.offsets = offsets;
-  embedder.Launch(batch);
-  EXPECT_TRUE(embedder.Collect().ok());
-  return values;
+  const bool scores = embedder.limits().labels > 0;
+  const auto encoded = runner::EncodeTexts(
+      embedder, texts, scores ? api::EncodeOutput::kScores : api::EncodeOutput::kPooled);
+  EXPECT_TRUE(encoded.status.ok());
+  return encoded.values;
 }
 
 std::vector<std::vector<TokenId>> TextsOf(const FamilyGolden& golden) {
