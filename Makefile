@@ -95,7 +95,7 @@ bench-served: test-deps models build  ## 32 clients over HTTP beside the engine 
 bench-mqtt-peers: test-deps models build  ## ten chats over one MQTT broker: Tutti beside llama-server behind a bridge
 	@tools/bench_mqtt_peers.py $(ARGS)
 
-bench-encoder-peers: test-deps models build  ## sentence-transformers, ONNX Runtime, OpenVINO and Tutti on the same encoder
+bench-encoder-peers: test-deps models build  ## sentence-transformers, ONNX Runtime, OpenVINO and Tutti on two encoders
 	@tools/fetch_model.sh all-minilm-l6-v2
 	@tools/bench_encoder_peers.py --http $(ARGS)
 

@@ -2,14 +2,18 @@
 """One measurement of a peer on an encoder's folder, as JSON on standard output. Run by bench_encoder_peers.py.
 
     bench_encoder_peer.py PEER MODEL_FOLDER WORK_FOLDER --threads 2 --seconds 2 --cases 16x1,16x32
+    bench_encoder_peer.py make-modernbert MINILM_FOLDER NEW_FOLDER
 
 PEER: torch (sentence-transformers), onnx-f32, onnx-int8 (dynamic: weights per channel), openvino-f32, openvino.
 A case TOKENSxBATCH is timed for --seconds after a warm-up; texts a second. torch tokenises its texts, as a caller of
 sentence-transformers does; the others are given ids, and no pooling is asked of them.
+
+make-modernbert writes a model with the shape of ModernBERT base, generated weights and the tokenizer and pooling of MiniLM.
 """
 import argparse
 import json
 import pathlib
+import shutil
 import sys
 import time
 
@@ -28,6 +32,27 @@ def ids(tokens, batch, rng):
             "token_type_ids": numpy.zeros((batch, tokens), dtype=numpy.int64)}
 
 
+def write_modernbert(minilm, folder):
+    """ModernBERT base (149 million weights) but for its vocabulary, which is that of MiniLM."""
+    import torch
+    from transformers import AutoModel, ModernBertConfig
+    tokens = json.loads((minilm / "config.json").read_text())["vocab_size"]
+    config = ModernBertConfig(vocab_size=tokens, hidden_size=768, intermediate_size=1152, num_hidden_layers=22, num_attention_heads=12,
+                              max_position_embeddings=8192, local_attention=128, global_attn_every_n_layers=3, pad_token_id=0,
+                              bos_token_id=101, cls_token_id=101, eos_token_id=102, sep_token_id=102, reference_compile=False)
+    torch.manual_seed(1)
+    folder.mkdir(parents=True)
+    AutoModel.from_config(config).save_pretrained(folder)
+    for name in ("modules.json", "sentence_bert_config.json", "tokenizer.json"):
+        shutil.copy(minilm / name, folder / name)
+    tokenizer = json.loads((minilm / "tokenizer_config.json").read_text())
+    tokenizer.update(tokenizer_class="PreTrainedTokenizerFast", model_input_names=["input_ids", "attention_mask"])
+    (folder / "tokenizer_config.json").write_text(json.dumps(tokenizer))
+    pooling = json.loads((minilm / "1_Pooling" / "config.json").read_text())
+    (folder / "1_Pooling").mkdir()
+    (folder / "1_Pooling" / "config.json").write_text(json.dumps({**pooling, "word_embedding_dimension": config.hidden_size}))
+
+
 def bare_model(folder):
     import torch
     from transformers import AutoModel
@@ -36,9 +61,11 @@ def bare_model(folder):
         def __init__(self):
             super().__init__()
             self.model = AutoModel.from_pretrained(folder, attn_implementation="sdpa", dtype=torch.float32)
+            self.typed = hasattr(self.model.config, "type_vocab_size")
 
         def forward(self, input_ids, attention_mask, token_type_ids):
-            return self.model(input_ids=input_ids, attention_mask=attention_mask, token_type_ids=token_type_ids).last_hidden_state
+            types = {"token_type_ids": token_type_ids} if self.typed else {}
+            return self.model(input_ids=input_ids, attention_mask=attention_mask, **types).last_hidden_state
 
     return Bare().eval()
 
@@ -77,8 +104,10 @@ def onnx_peer(path, threads):
     options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
     session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
 
+    used = {node.name for node in session.get_inputs()}
+
     def forward(tokens, batch, rng):
-        inputs = ids(tokens, batch, rng)
+        inputs = {name: value for name, value in ids(tokens, batch, rng).items() if name in used}
         return lambda: session.run(None, inputs)
     return forward
 
@@ -111,13 +140,16 @@ def rate(call, batch, seconds):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("peer", choices=["torch", "onnx-f32", "onnx-int8", "openvino-f32", "openvino"])
+    parser.add_argument("peer", choices=["torch", "onnx-f32", "onnx-int8", "openvino-f32", "openvino", "make-modernbert"])
     parser.add_argument("model", type=pathlib.Path)
     parser.add_argument("work", type=pathlib.Path)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--seconds", type=float, default=2)
     parser.add_argument("--cases", default="16x1,16x32,128x1,128x32")
     args = parser.parse_args()
+    if args.peer == "make-modernbert":
+        write_modernbert(args.model, args.work)
+        return
     if args.peer == "torch":
         peer = torch_peer(args.model, args.threads)
     elif args.peer.startswith("onnx"):

@@ -11,10 +11,10 @@ The gate of the default file: prefill >= 1.1 x OpenVINO GenAI, decode >= 2 x the
 same model in other types (--types, made by `tutti quantize`): >= 1.3 x the faster peer at every point. A model of width 1,024
 with random weights has the same gate in the K quants, because the default model is too narrow for them. A model with the shape
 of Llama 3.2 1B and random weights: prefill >= 1.3 x the faster peer, decode >= 1 x with one sequence, 2.5 x with 8 and 2 x with 32.
-Layers of Qwen3-30B-A3B with random weights: >= 2 x the faster peer, with one sequence >= 1.15 x. Models with the shapes of
-LFM2 1.2B, Granite 4 H 1B and Qwen 3.5 0.8B, most of whose layers are recurrent, and of Gemma 3 1B, whose layers have windows, and
-random weights: >= 1 x. Each required rate is capped at
-85 % of the machine's limit for that file, which `tutti bench engine` computes from the measured peaks.
+Layers of Qwen3-30B-A3B with random weights: >= 2 x the faster peer, with one sequence >= 1.15 x. Models with random weights and
+the shapes of LFM2 1.2B, Granite 4 H 1B and Qwen 3.5 0.8B (most of their layers are recurrent) and of Gemma 3 1B (most of its
+layers have windows): >= 1 x. Each required rate is capped at 85 % of the machine's limit for that file, which `tutti bench engine`
+computes from the measured peaks.
 
 llama.cpp on the default file requantised to Q4_0 is shown in the same table and has no gate. A peer that cannot open a file
 is left out of that file's table, with a note. Files of random weights take 10 GB in the folder.
@@ -71,7 +71,7 @@ TUTTI, LLAMA, LLAMA_Q4_0, OPENVINO = "Tutti", "llama.cpp", "llama.cpp, requantis
 DEFAULT_GATES = Gates(1.1, {0: 2.0}, OPENVINO)
 TYPE_GATES = Gates(1.3, {0: 1.3})
 MEMORY_GATES = Gates(1.0, {0: 1.0})
-# {name: (shape, gates)}: the model of 1,024 columns has no published counterpart, the others those of the page.
+# {name: (shape, gates)}. The model of 1,024 columns has the shape of no published model.
 RANDOM = {
     "1024": (Shape(12, 1024, 16, 4, 64, 2816), TYPE_GATES),
     "billion": (Shape(16, 2048, 32, 8, 64, 8192), Gates(1.3, {1: 1.0, 8: 2.5, 32: 2.0})),
