@@ -144,8 +144,8 @@ struct ModelConfig {
   // in the cache. Rotating dimensions of a head are its last ones.
   int latent_rank = 0;        // 0: another attention
   int query_rank = 0;         // the same of queries; 0: they are products of the layer's input
-  int value_dim = 0;          // of a head's values, at most head_dim; 0: head_dim
-  float latent_norm_eps = 0;  // of the norms of these rows
+  int value_dim = 0;          // dimensions of a head's values, at most head_dim; 0: head_dim
+  float latent_norm_eps = 0;  // epsilon of the norms of these rows
   bool value_norm = false;    // each head's values are normalised, without weights
   // Layers without a window have no projection of values: those are the keys before their norm.
   bool values_are_keys = false;
@@ -178,7 +178,7 @@ struct ModelConfig {
   bool both_ways = false;
   // Mixture of experts, each a feed-forward network.
   int experts = 0;                      // 0: one network for all
-  int experts_used = 0;                 // of a row
+  int experts_used = 0;                 // experts that a row uses
   int expert_feed_forward = 0;          // rows of gate and of up of each
   bool expert_weights_sum_to_1 = true;  // the weights of those used, before they are scaled
   float expert_weights_scale = 1;
@@ -186,7 +186,7 @@ struct ModelConfig {
   // Experts are in groups of as many, one behind another. A row uses experts of the groups with the
   // greatest scores alone: that of their best expert, or the sum of their best two.
   int expert_groups = 1;       // divides experts
-  int expert_groups_used = 1;  // of a row
+  int expert_groups_used = 1;  // groups that a row may use
   bool groups_by_best_two = false;
   bool router_bias = false;        // scores have a bias added for the choice, not for the weights
   bool router_logit_bias = false;  // logits of the router have biases

@@ -196,7 +196,7 @@ class Decoder {
     const int32_t* gather = nullptr;
     const float* norm_weight = nullptr;
     const float* norm_bias = nullptr;  // the norm is a LayerNorm
-    float norm_eps = 0;                // of that norm; 0: that of the residual stream
+    float norm_eps = 0;                // epsilon of that norm; 0: the residual stream's
   };
   // A matrix of activations in the forms its consumer reads.
   struct Activations {
@@ -292,7 +292,7 @@ class Decoder {
   const std::shared_ptr<const Weights> weights_;
   const kernels::KernelTable kernels_;
   const Options options_;
-  const kernels::AttentionShape shapes_[2];  // of layers without a window, and with one
+  const kernels::AttentionShape shapes_[2];  // layers without a window, and with one
   const KvGroups groups_;
   const bool window_plan_;
   const float stream_eps_;  // of norms of the residual stream, see EpsOfStream
@@ -300,7 +300,7 @@ class Decoder {
   const kernels::RopeTable window_rope_;  // of layers with a window, where they rotate otherwise
   const int qkv_columns_;                 // of qkv_, padding included
   const RecurrentShape recurrent_;
-  const int recurrent_columns_;  // of state_rows_, padding included
+  const int recurrent_columns_;  // columns of state_rows_, padding included
 
   // Scratch. R = max_rows.
   kernels::AlignedBuffer memory_;

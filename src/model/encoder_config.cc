@@ -276,9 +276,9 @@ Status ReadModules(const EncoderFiles& files, int width, VectorModules& modules)
                   modules.normalize))
       return file.Refuse("type", "{} must come first, and once, after the transformer",
                          Quote(kind));
-    if (modules.scores) {
+    if (modules.scores)
       return file.Refuse("type", "{} after LogitScore is not supported", Quote(kind));
-    } else if (kind == "Normalize") {
+    if (kind == "Normalize") {
       modules.normalize = true;
     } else if (kind == "Pooling") {
       modules.stated = true;

@@ -236,7 +236,7 @@ class DecoderPlan final : public ModelPlan {
   Status CheckTensors() const;  // all tensors exist, with the needed shapes
   Status ReadModel();           // tokenizer, template
   Status PlanDraft();           // the draft model, if any
-  Status SizeTexts();           // of a model that gives vectors or scores alone
+  Status SizeTexts();           // for a model that gives vectors or scores alone
   Status SizeMemory();          // KV cache and context, the engine's and the runner's limits
   Status Describe(const ModelRef& ref);  // what clients, metrics and the operator see
 

@@ -30,9 +30,9 @@ SpanRelative OfHead(SpanRelative terms, size_t column) {
 // What keys are compared with, besides the query.
 struct Distances {
   const float* bias;      // bias[-t]: of key t; or null
-  SpanRelative relative;  // of the head
-  int32_t first;          // of key 0
-  float factor;           // of products with relative terms
+  SpanRelative relative;  // the head's
+  int32_t first;          // distance of key 0
+  float factor;           // scales products with relative terms
 };
 
 // Adds `keys` keys to a row's softmax. With a finite start, keys of -inf weigh 0 until a finite one
