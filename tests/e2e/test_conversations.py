@@ -62,6 +62,7 @@ class Conversations(RealModel, ServerCase):
         self.assertEqual((whole.output_text, whole.conversation.id), (text, conversation))
         events = list(self.say(conversation, "And then?", stream=True))
         self.assertEqual((events[0].type, events[0].response.status), ("response.created", "queued"))
+        self.assertIn(events[-1].type, ("response.completed", "response.incomplete"))
         self.assertEqual([e.sequence_number for e in events], list(range(len(events))))
         for seen in (0, 1, len(events) - 2):
             rest = list(self.client.responses.retrieve(events[0].response.id, stream=True, starting_after=seen))

@@ -33,7 +33,8 @@ class MemoryKinds(unittest.TestCase):
         path = pathlib.Path(folder.name, f"{kind}.gguf")
         cache = os.environ.get("TUTTI_CACHE") or os.path.expanduser("~/.cache/tutti")
         random_models.write(path, KINDS[kind], os.path.join(cache, "models", "SmolLM2-135M-Instruct.Q4_1.gguf"))
-        server = Server("--context", "512", "--kv-cache-bytes", memory, *options,
+        # No request is refused for its wait on a slow machine.
+        server = Server("--context", "512", "--kv-cache-bytes", memory, "--sched-queue-age-s", "0", *options,
                         model=f"{MODEL}={path}")
         self.addCleanup(server.stop)
         return server
