@@ -285,6 +285,20 @@ def families(transformers):
             qk_nope_head_dim=16, qk_rope_head_dim=16, v_head_dim=32, n_routed_experts=5, num_experts_per_tok=3,
             n_shared_experts=2, moe_intermediate_size=32, n_group=1, topk_group=1, first_k_dense_replace=1,
             routed_scaling_factor=2.446, rope_theta=50000.0))),
+        # Equal borders of the scaling, as published.
+        ("llama4", "llama4", t.Llama4ForCausalLM(t.Llama4TextConfig(
+            **dict(five, intermediate_size=32), intermediate_size_mlp=96, head_dim=32, num_local_experts=4,
+            attention_chunk_size=16, floor_scale=8, attn_scale=0.25, rope_theta=10000.0,
+            rope_scaling=dict(llama3, high_freq_factor=1.0)))),
+        ("llama4 with layers without experts", "llama4", t.Llama4ForCausalLM(t.Llama4TextConfig(
+            **dict(five, num_key_value_heads=1, intermediate_size=64), intermediate_size_mlp=96, head_dim=16,
+            num_local_experts=6, num_experts_per_tok=2, interleave_moe_layer_step=2, use_qk_norm=False,
+            no_rope_layers=[0, 1, 1, 0, 1], attention_chunk_size=24, floor_scale=16, attn_scale=0.5, rope_theta=5000.0))),
+        # The form of MobileLLM-R1.
+        ("llama4 without experts", "llama4", t.Llama4ForCausalLM(t.Llama4TextConfig(
+            **shape, intermediate_size_mlp=128, head_dim=16, num_local_experts=0, num_experts_per_tok=0,
+            interleave_moe_layer_step=0, moe_layers=[], no_rope_layers=[1] * LAYERS, layer_types=["full_attention"] * LAYERS,
+            attn_temperature_tuning=False, tie_word_embeddings=True))),
     ]
 
 
@@ -434,7 +448,24 @@ def gguf_keys(arch, c):
                      "rope.scaling.original_context_length": scaling["original_max_position_embeddings"]})
     if arch == "deepseek2":
         keys.update(gguf_latent_keys(c))
+    if arch == "llama4":
+        keys.update(gguf_chunk_keys(c))
     return keys
+
+
+def gguf_chunk_keys(c):
+    """Of llama4. Converters write the first three keys, and a window of 0 for a model without chunks: they know the published
+    models' other settings alone. The size of chunks has the name that another converter gives it, or that of a window."""
+    keys = {"feed_forward_length": c["intermediate_size_mlp"], "expert_feed_forward_length": c["intermediate_size"],
+            "interleave_moe_layer_step": c["interleave_moe_layer_step"], "rope.dimension_count": c["head_dim"]}
+    if "chunked_attention" not in c["layer_types"]:
+        return {**keys, "attention.sliding_window": 0}
+    keys.update({"attention.temperature_scale": c["attn_scale"], "attention.temperature_length": c["floor_scale"]})
+    rotating = [bool(rotates) for rotates in c["no_rope_layers"]]
+    if rotating == [(i + 1) % 4 != 0 for i in range(len(rotating))]:
+        return {**keys, "attention.chunk_size": c["attention_chunk_size"]}
+    return {**keys, "attention.sliding_window": c["attention_chunk_size"], "attention.qk_norm": c["use_qk_norm"],
+            "rope.layers": rotating, "attention.sliding_window_pattern": rotating}
 
 
 def gguf_latent_keys(c):
@@ -493,6 +524,8 @@ def gguf_names(arch, names, layers):
         elif name.endswith(".experts.gate_up_proj"):
             block = f"blk.{name.split('.')[2]}.ffn_"
             mapped = f"{block}gate_exps.weight+{block}up_exps.weight"
+        if arch == "llama4" and name.endswith(".experts.down_proj"):
+            mapped = f"blk.{name.split('.')[2]}.ffn_down_exps.weight"
         if arch == "gpt-oss" and ".mlp.experts." in name:
             block, part = f"blk.{name.split('.')[2]}.ffn_", ".bias" if name.endswith("_bias") else ".weight"
             mapped = f"{block}gate_exps{part}+{block}up_exps{part}" if "gate_up" in name else f"{block}down_exps{part}"

@@ -158,6 +158,16 @@ struct AttentionWork {
 // Floats of a saved softmax state of one row and head: o[head_dim], max, sum, padding to 64 bytes.
 inline constexpr int kPartialExtra = 16;
 
+// The keys before its own that a query sees.
+struct AttentionWindow {
+  // > 0: a query at position p sees the keys at p - tokens + 1 .. p alone, both ways also those
+  // before p + tokens. 0: all before it, both ways all.
+  int32_t tokens = 0;
+  // Windows lie one behind another from position 0 on (chunked attention): a query sees the keys of
+  // its own, at p - p % tokens .. p. Never both ways.
+  bool aligned = false;
+};
+
 // One layer's matrices. Rows of q and out are those of the step's batch.
 struct AttentionArgs {
   AttentionShape shape;
@@ -169,9 +179,7 @@ struct AttentionArgs {
   size_t out_stride;  // floats between rows of out
   float* partials;  // AttentionPlan::partial_floats() floats, 64-byte aligned; may be null if that
                     // is 0
-  // > 0: a query at position p sees the keys at p - window + 1 .. p alone, both ways also those
-  // before p + window. 0: all before it, both ways all. Layers of one step may differ.
-  int32_t window = 0;
+  AttentionWindow window = {};  // layers of one step may differ
   // [heads], or null: a score that takes part in each head's softmax as that of one more key, whose
   // value is zero (gpt-oss). It is not scaled. Finite.
   const float* sinks = nullptr;

@@ -38,8 +38,9 @@ int32_t HeadLines(const KvLayout& layout, int32_t keys) {
 }
 
 // First key that a query at `position` sees.
-int32_t FirstKey(int32_t position, int32_t window) {
-  return window > 0 && position >= window ? position - window + 1 : 0;
+int32_t FirstKey(int32_t position, AttentionWindow window) {
+  if (window.tokens <= 0 || position < window.tokens) return 0;
+  return window.aligned ? position - position % window.tokens : position - window.tokens + 1;
 }
 
 }  // namespace
@@ -212,7 +213,7 @@ void AttentionPlan::EmitTiles(const AttentionSequence& sequence, double limit) {
 }
 
 void AttentionPlan::Build(const AttentionShape& shape, std::span<const AttentionSequence> sequences,
-                          int workers, bool share_prefixes, int32_t window) {
+                          int workers, bool share_prefixes, AttentionWindow window) {
   CHECK(AttentionShapeFault(shape) == nullptr) << AttentionShapeFault(shape);
   CHECK_GE(workers, 1);
   window_ = window;
@@ -265,7 +266,7 @@ void AttentionPlan::Build(const AttentionShape& shape, std::span<const Attention
 
 int32_t ListAttentionReads(const AttentionWork& work, int32_t items, const KvLayout& layout,
                            const KvLayerView& layer, int worker, int workers, int32_t max_lines,
-                           std::span<Prefetch::Run> runs, int32_t window) {
+                           std::span<Prefetch::Run> runs, AttentionWindow window) {
   size_t count = 0;
   for (int32_t i = worker; i < items; i += workers) {
     const AttentionItem& item = work.items[i];

@@ -39,10 +39,10 @@ struct AttentionSequence {
 class AttentionPlan {
  public:
   // `workers` >= 1. `share_prefixes` off: every sequence reads its own blocks (for comparison).
-  // `window` > 0: all layers of this plan have this window (AttentionArgs::window); then chunks
+  // `window`: that of all layers of this plan (AttentionArgs::window); chunks
   // behind it have no items, and blocks behind it need no id.
   void Build(const AttentionShape& shape, std::span<const AttentionSequence> sequences, int workers,
-             bool share_prefixes = true, int32_t window = 0);
+             bool share_prefixes = true, AttentionWindow window = {});
 
   int32_t items() const { return static_cast<int32_t>(items_.size()); }
   // Valid until the next Build. Take items in order 0..items()-1 (longest first).
@@ -73,7 +73,7 @@ class AttentionPlan {
   // First chunk that a query at `position`, or a later one, sees.
   int32_t FirstChunk(int32_t position) const;
 
-  int32_t window_ = 0;
+  AttentionWindow window_;
   int32_t kv_heads_ = 0;
   int32_t heads_per_kv_ = 0;
   int32_t head_dim_ = 0;
@@ -96,6 +96,6 @@ class AttentionPlan {
 // Build.
 int32_t ListAttentionReads(const AttentionWork& work, int32_t items, const KvLayout& layout,
                            const KvLayerView& layer, int worker, int workers, int32_t max_lines,
-                           std::span<Prefetch::Run> runs, int32_t window = 0);
+                           std::span<Prefetch::Run> runs, AttentionWindow window = {});
 
 }  // namespace tutti::kernels

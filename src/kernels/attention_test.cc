@@ -213,6 +213,51 @@ TEST_P(AttentionTest, AWindowGivesTheSameBitsInEveryStep) {
   }
 }
 
+// Chunked attention: the windows lie one behind another.
+TEST_P(AttentionTest, AnAlignedWindowBeginsAtItsMultiples) {
+  for (const int32_t window : {1, 33, 100, 256, 300}) {
+    Rig rig(GetParam(), kSmolShape, 40, 18);
+    rig.set_window(window, /*aligned=*/true);
+    const size_t s = rig.AddSequence(600);
+    rig.Run(s, 600);
+    for (int32_t position : {0, 15, 16, 32, 33, 65, 66, 99, 100, 255, 256, 299, 300, 511, 512, 599})
+      EXPECT_LE(ErrorAt(rig, s, position), 1.5 * Bound(GetParam()))
+          << "window " << window << " position " << position;
+    if (window != 33 && window != 300) continue;
+    rig.set_plan_of_window(true);
+    const size_t copy = rig.AddCopy(s);
+    rig.Run(copy, 13, 2);
+    EXPECT_EQ(DifferingRows(rig, s, copy), 0) << window;
+  }
+}
+
+TEST_P(AttentionTest, AnAlignedWindowGivesTheSameBitsOverSharedPrefixes) {
+  for (const int32_t window : {100, 270}) {
+    Rig rig(GetParam(), kSmolShape, 300, 19);
+    rig.set_window(window, /*aligned=*/true);
+    const size_t whole = rig.AddSequence(544);
+    rig.Run(whole, 544);
+    rig.set_plan_of_window(true);
+    std::vector<StepRows> step;
+    std::vector<StepRows> copies;
+    for (int i = 0; i < 4; ++i) {
+      const size_t fork = rig.AddFork(whole, 544, 700);
+      rig.Step({{fork, 1 + 40 * i}}, 2);
+      const size_t copy = rig.AddCopy(fork);
+      rig.Step({{copy, rig[fork].done}});
+      step.push_back({fork, 2 * i + 1});
+      copies.push_back({copy, 2 * i + 1});
+    }
+    rig.Step(step, 2);
+    rig.set_plan_of_window(false);
+    rig.Step(copies, 1, /*share_prefixes=*/false);
+    for (size_t i = 0; i < step.size(); ++i) {
+      EXPECT_EQ(DifferingRows(rig, step[i].sequence, copies[i].sequence, 544), 0)
+          << "window " << window << " fork " << i;
+    }
+  }
+}
+
 TEST_P(AttentionTest, RowsThatSeeBothWaysAgreeWithFloat64) {
   for (const int32_t window : {0, 1, 33, 280}) {
     for (const int32_t tokens : {1, 33, 300}) {

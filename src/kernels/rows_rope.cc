@@ -20,7 +20,7 @@ std::vector<float> Llama3FreqFactors(int32_t dims, double freq_base, double fact
     double divisor = 1.0;
     if (wavelength > low_wavelength) {
       divisor = factor;
-    } else if (wavelength >= high_wavelength) {
+    } else if (wavelength >= high_wavelength && high_wavelength < low_wavelength) {
       // Between the two borders the frequency blends from scaled to unscaled.
       const double smooth =
           (original_context / wavelength - low_freq_factor) / (high_freq_factor - low_freq_factor);

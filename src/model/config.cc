@@ -313,8 +313,8 @@ Status ReadRopeScaling(const Family& family, Form form, const HyperParameters& m
         const int64_t original,
         metadata.IntOr("rope.scaling.original_context_length",
                        form == Form::kGguf ? 8192 : config.context_length, 1, kMaxContext));
-    if (high <= low) {
-      return RefuseParameter("{} {} is not above {} {}",
+    if (high < low) {
+      return RefuseParameter("{} {} is below {} {}",
                              metadata.Spelled("rope.scaling.high_freq_factor"), high,
                              metadata.Spelled("rope.scaling.low_freq_factor"), low);
     }
@@ -463,6 +463,7 @@ const char* TraitFault(const ModelConfig& config) {
   if (config.gated && config.gate == GateKind::kXielu) return "a gate with xIELU";
   if (!config.gated && config.gate == GateKind::kSilu) return "SiLU without a gate";
   if (config.gate == GateKind::kSiluClamped && !experts) return "a clamped SwiGLU without experts";
+  if (config.window_aligned && config.both_ways) return "chunks that are seen both ways";
   return nullptr;
 }
 

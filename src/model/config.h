@@ -43,8 +43,9 @@ inline constexpr int kMaxExpertGroups = 64;
 // (norm_rotated).
 enum class HeadNorm : uint8_t {
   kNone,
-  kPerHead,   // each head by itself, with one weight of [head_dim]
-  kWholeRow,  // all heads together
+  kPerHead,     // each head by itself, with one weight of [head_dim]
+  kWholeRow,    // all heads together
+  kUnweighted,  // each head by itself, without weights, in layers that rotate (Llama 4)
 };
 
 // What some layers have instead of attention.
@@ -129,7 +130,7 @@ struct ModelConfig {
   // the projection of queries: rows of each head's query, then of its gates.
   bool attention_gate = false;
   HeadNorm head_norm = HeadNorm::kNone;
-  bool norm_rotated = false;  // that norm comes after the rotation, which is in halves
+  bool norm_rotated = false;  // that norm comes after the rotation
   bool norm_before = true;    // the inputs of attention and of the feed-forward are normalised
   bool norm_after = false;    // what they give is, before it is added
   bool layer_norm = false;    // norms of the residual stream subtract the mean
@@ -162,15 +163,18 @@ struct ModelConfig {
   double embedding_scale = 1.0;  // rows of the embedding are multiplied by it
   double residual_scale = 1.0;   // what a layer's two parts give, before it is added
   double logit_scale = 1.0;      // logits
-  // Queries at position p are multiplied by 1 + query_growth ln(1 + floor(p / query_period)).
+  // Queries at position p are multiplied by
+  // 1 + query_growth ln(1 + floor((p + query_offset) / query_period)).
   double query_growth = 0.0;
-  int query_period = 0;
-  double attention_scale = 0.0;  // of scores before softmax; 0: 1/sqrt(head_dim)
-  bool attention_sinks = false;  // each head has a score without a value in its softmax
-  float attention_softcap = 0;   // c: scores become c tanh(score / c); 0: they stay
-  float logit_softcap = 0;       // the same of logits
+  int query_period = 0, query_offset = 0;
+  bool growth_unrotated = false;  // in layers that do not rotate alone
+  double attention_scale = 0.0;   // of scores before softmax; 0: 1/sqrt(head_dim)
+  bool attention_sinks = false;   // each head has a score without a value in its softmax
+  float attention_softcap = 0;    // c: scores become c tanh(score / c); 0: they stay
+  float logit_softcap = 0;        // the same of logits
   // Sliding windows: such a layer sees `window` tokens, its own among them.
   int window = 0;                      // 0: no layer has one
+  bool window_aligned = false;         // chunks: kernels::AttentionWindow::aligned
   std::vector<bool> windowed;          // [layers] which have it; empty: all
   double rope_window_freq_base = 0.0;  // of those layers, which are not scaled; 0: as the others
   // Rows see later ones too, in a window those less than `window` ahead. Such a model gives vectors
@@ -182,6 +186,7 @@ struct ModelConfig {
   int expert_feed_forward = 0;          // rows of gate and of up of each
   bool expert_weights_sum_to_1 = true;  // the weights of those used, before they are scaled
   float expert_weights_scale = 1;
+  bool expert_weights_on_inputs = false;  // they multiply what experts read, not what they give
   RouterScore router_score = RouterScore::kSoftmax;
   // Experts are in groups of as many, one behind another. A row uses experts of the groups with the
   // greatest scores alone: that of their best expert, or the sum of their best two.
@@ -249,6 +254,7 @@ struct ModelConfig {
   bool has_window(int layer) const {
     return window != 0 && (windowed.empty() || windowed[static_cast<size_t>(layer)]);
   }
+  kernels::AttentionWindow attention_window() const { return {window, window_aligned}; }
   int max_context() const { return std::max(context_length, long_context); }
   bool rotates(int layer) const {
     return unrotated.empty() || !unrotated[static_cast<size_t>(layer)];

@@ -725,6 +725,102 @@ TEST(ModelConfigTest, ReadsTheGrowthOfMinistral3) {
   ExpectFolderRefused(scaling + R"(,"llama_4_scaling":1})", "llama_4_scaling");
 }
 
+// The keys of Scout, Maverick and MobileLLM-R1, but for smaller sizes.
+TEST(ModelConfigTest, ReadsTheLayersOfLlama4) {
+  using Flags = std::vector<bool>;
+  const std::string llama4 = R"("model_type":"llama4_text","head_dim":16,
+      "intermediate_size_mlp":128,"for_llm_compressor":false)";
+  const auto scout = ReadFolder(llama4 + R"(,"num_local_experts":4,"attention_chunk_size":32,
+      "attn_temperature_tuning":4,"no_rope_layers":[],"interleave_moe_layer_step":1,
+      "rope_scaling":{"rope_type":"llama3","factor":16.0,"low_freq_factor":1.0,
+      "high_freq_factor":1.0,"original_max_position_embeddings":64})");
+  ASSERT_TRUE(scout.ok()) << scout.status();
+  EXPECT_EQ(scout->feed_forward, 128);
+  EXPECT_EQ(scout->expert_feed_forward, 96);
+  EXPECT_EQ(scout->shared_feed_forward, 96);
+  EXPECT_EQ(scout->experts_used, 1) << "the default of the class";
+  EXPECT_TRUE(scout->expert_weights_on_inputs);
+  EXPECT_FALSE(scout->expert_weights_sum_to_1);
+  EXPECT_EQ(scout->router_score, RouterScore::kSigmoid);
+  EXPECT_TRUE(scout->without_experts.empty());
+  EXPECT_EQ(scout->window, 32);
+  EXPECT_TRUE(scout->window_aligned);
+  EXPECT_EQ(scout->windowed, (Flags{true, true, true, false}));
+  EXPECT_EQ(scout->unrotated, (Flags{false, false, false, true}));
+  EXPECT_EQ(scout->rope_mode, kernels::RopeMode::kAdjacent);
+  EXPECT_EQ(scout->head_norm, HeadNorm::kUnweighted);
+  EXPECT_TRUE(scout->norm_rotated);
+  EXPECT_EQ(scout->query_growth, 0.1);
+  EXPECT_EQ(scout->query_period, 8192);
+  EXPECT_EQ(scout->query_offset, 1);
+  EXPECT_TRUE(scout->growth_unrotated);
+  ASSERT_EQ(scout->rope_freq_factors.size(), 8U);
+  EXPECT_EQ(scout->rope_freq_factors.front(), 1.0F);
+  EXPECT_EQ(scout->rope_freq_factors.back(), 16.0F) << "equal borders leave no ramp";
+
+  const std::string maverick =
+      llama4 + R"(,"use_qk_norm":false,"interleave_moe_layer_step":2,"num_local_experts":8)";
+  const auto dense = ReadFolder(maverick);
+  ASSERT_TRUE(dense.ok()) << dense.status();
+  EXPECT_EQ(dense->without_experts, (Flags{true, false, true, false}));
+  EXPECT_EQ(dense->head_norm, HeadNorm::kNone);
+  EXPECT_EQ(dense->window, 128) << "the chunk of the class, cut to the context";
+  EXPECT_EQ(ReadFolder(maverick + R"(,"moe_layers":[0])")->without_experts,
+            (Flags{false, true, true, true}));
+  const auto listed = ReadFolder(maverick + R"(,"attention_chunk_size":16,
+      "layer_types":["full_attention","chunked_attention","full_attention","full_attention"],
+      "no_rope_layers":[1,1,0,0])");
+  ASSERT_TRUE(listed.ok()) << listed.status();
+  EXPECT_EQ(listed->windowed, (Flags{false, true, false, false}));
+  EXPECT_EQ(listed->unrotated, (Flags{false, false, true, true}));
+
+  const auto mobile = ReadFolder(llama4 + R"(,"num_local_experts":0,"num_experts_per_tok":0,
+      "moe_layers":[],"interleave_moe_layer_step":0,"no_rope_layers":[1,1,1,1],
+      "attention_chunk_size":null,"attn_temperature_tuning":false,"layer_types":
+      ["full_attention","full_attention","full_attention","full_attention"])");
+  ASSERT_TRUE(mobile.ok()) << mobile.status();
+  EXPECT_EQ(mobile->experts, 0);
+  EXPECT_EQ(mobile->window, 0);
+  EXPECT_TRUE(mobile->rotates(3));
+  EXPECT_EQ(mobile->query_growth, 0);
+  EXPECT_EQ(mobile->head_norm, HeadNorm::kUnweighted);
+}
+
+TEST(ModelConfigTest, RefusesALlama4ThatContradictsItself) {
+  for (const auto& [more, part] :
+       {std::pair{R"("attention_chunk_size":0)", "attention_chunk_size must be a whole number"},
+        {R"("attention_chunk_size":null)", "attention_chunk_size is missing"},
+        {R"("attn_temperature_tuning":"on")", "attn_temperature_tuning"},
+        {R"("attn_temperature_tuning":-1)", "attn_temperature_tuning"},
+        {R"("floor_scale":0)", "floor_scale"},
+        {R"("floor_scale":0.5)", "floor_scale"},
+        {R"("attn_scale":-0.1)", "attn_scale"},
+        {R"("layer_types":["chunked_attention"])", "layer_types must be a list of 4 kinds"},
+        {R"("layer_types":["chunked_attention","full_attention","sliding_attention",
+            "full_attention"])",
+         "layer_types names \"sliding_attention\" for layer 2"},
+        {R"("no_rope_layers":[1,1])", "no_rope_layers must be a list of 4 flags"},
+        {R"("no_rope_layers":[1,1,2,1])", "no_rope_layers is 2 for layer 2"},
+        {R"("no_rope_layer_interval":0)", "no_rope_layer_interval"},
+        {R"("moe_layers":[4])", "moe_layers names layer 4; the last is 3"},
+        {R"("moe_layers":2)", "moe_layers must be a list of layers"},
+        {R"("interleave_moe_layer_step":0)", "interleave_moe_layer_step"},
+        {R"("num_experts_per_tok":17)", "num_experts_per_tok"},
+        {R"("num_local_experts":-1)", "num_local_experts"},
+        {R"("use_qk_norm":1)", "use_qk_norm must be true or false"},
+        {R"("hidden_act":"gelu")", "hidden_act"},
+        {R"("attention_bias":true)", "attention_bias"},
+        {R"("intermediate_size_mlp":100)", "intermediate_size_mlp is 100, not a multiple of 32"},
+        {R"("rope_scaling":{"rope_type":"llama3","factor":8,"low_freq_factor":4,
+            "high_freq_factor":1})",
+         "high_freq_factor 1 is below"}}) {
+    ExpectFolderRefused(std::string(R"("model_type":"llama4_text","head_dim":16,)") + more, part);
+  }
+  ExpectFolderRefused(R"("model_type":"llama","attention_chunk_size":16)", "attention_chunk_size");
+  ExpectFolderRefused(R"("model_type":"llama","intermediate_size_mlp":64)",
+                      "intermediate_size_mlp");
+}
+
 TEST(ModelConfigTest, ReadsQwen35WithRotationByParts) {
   const std::string heads = R"(,"head_dim":32,"linear_num_key_heads":2,"linear_key_head_dim":16,
       "linear_num_value_heads":4,"linear_value_head_dim":32)";

@@ -186,9 +186,10 @@ Status Decoder::Allocate() {
     if (!config.has_experts(i) || config.dense_and_experts)
       feed_forward = std::max(feed_forward, config.feed_forward_of(i));
   }
-  const int ones =
-      std::max(recurrent_.conv_channels,
-               config.value_norm ? std::max(config.head_dim, config.window_head_dim) : 0);
+  const int ones = std::max(recurrent_.conv_channels,
+                            config.value_norm || config.head_norm == HeadNorm::kUnweighted
+                                ? std::max(config.head_dim, config.window_head_dim)
+                                : 0);
   if (config.layer_inputs != 0) {
     layer_inputs_stride_ = static_cast<size_t>(weights_->layer_projection().columns());
     layer_gate_stride_ = static_cast<size_t>(weights_->layer(0).input_gate.columns());
@@ -309,7 +310,7 @@ bool Decoder::RunLayers(const DecoderBatch& batch, Team& team) {
   Worker& worker = workers_[static_cast<size_t>(team.worker())];
   CHECK(options_.window_memory == (batch.window.kv != nullptr));
   const auto list = [&](bool of_window, const kernels::AttentionWork& work, int items, int blocks,
-                        int window) {
+                        kernels::AttentionWindow window) {
     const size_t plan = of_window ? 1 : 0;
     // Offsets do not depend on the layer.
     const kernels::KvLayout& layout = groups_.layout(of_window);
@@ -319,10 +320,11 @@ bool Decoder::RunLayers(const DecoderBatch& batch, Team& team) {
         kernels::ListAttentionReads(work, items, layout, strides, team.worker(), team.workers(),
                                     kAheadLines, worker.kv_runs[plan], window);
   };
-  list(false, batch.attention, batch.attention_items, batch.kv_blocks, 0);
+  list(false, batch.attention, batch.attention_items, batch.kv_blocks, {});
   if (window_plan_) {
     list(true, batch.window.attention, batch.window.attention_items,
-         options_.window_memory ? batch.window.blocks : batch.kv_blocks, weights_->config().window);
+         options_.window_memory ? batch.window.blocks : batch.kv_blocks,
+         weights_->config().attention_window());
   }
   ReadKeysAhead(0, batch, team);
   Embed(batch, team);
@@ -800,18 +802,21 @@ void Decoder::ReadKeysAhead(int layer, const DecoderBatch& batch, const Team& te
   worker.ahead.count = worker.kv_run_counts[plan];
 }
 
-// Rotates the halves of all heads of queries and keys of one row, as rope_append does, for families
-// whose norm comes after it. `cos_sin`: those of the row's position.
+// Rotates all heads of queries and keys of one row, as rope_append does, for families whose norm
+// comes after it. `cos_sin`: those of the row's position.
 void Decoder::RotateHeads(const float* cos_sin, float* qkv) const {
   const kernels::AttentionShape& shape = shapes_[0];  // such families have no other
   const int half = shape.rope_dims / 2;
+  const bool adjacent = shape.rope_mode == kernels::RopeMode::kAdjacent;
   for (int h = 0; h < shape.heads + shape.kv_heads; ++h) {
     float* head = qkv + h * shape.head_dim;
     for (int i = 0; i < half; ++i) {
       const float cosine = cos_sin[i], sine = cos_sin[half + i];
-      const float first = head[i], second = head[half + i];
-      head[i] = first * cosine - second * sine;
-      head[half + i] = second * cosine + first * sine;
+      float& a = head[adjacent ? 2 * i : i];
+      float& b = head[adjacent ? 2 * i + 1 : half + i];
+      const float first = a, second = b;
+      a = first * cosine - second * sine;
+      b = second * cosine + first * sine;
     }
   }
 }
@@ -820,6 +825,8 @@ void Decoder::RotateHeads(const float* cos_sin, float* qkv) const {
 void Decoder::NormHeads(int index, float* qkv) const {
   const ModelConfig& config = weights_->config();
   if (config.head_norm == HeadNorm::kNone) return;
+  const bool unweighted = config.head_norm == HeadNorm::kUnweighted;
+  if (unweighted && !config.rotates(index)) return;
   const LayerWeights& layer = weights_->layer(index);
   const int head_dim = config.head_dim_of(index);
   float* keys = qkv + config.q_rows(index);
@@ -831,10 +838,11 @@ void Decoder::NormHeads(int index, float* qkv) const {
     norm(keys, config.kv_rows(index), layer.k_norm);
     return;
   }
-  for (int h = 0; h < config.heads; ++h) norm(qkv + h * head_dim, head_dim, layer.q_norm);
+  for (int h = 0; h < config.heads; ++h)
+    norm(qkv + h * head_dim, head_dim, unweighted ? ones_ : layer.q_norm);
   if (!config.owns_kv(index)) return;
   for (int h = 0; h < config.kv_heads_of(index); ++h)
-    norm(keys + h * head_dim, head_dim, layer.k_norm);
+    norm(keys + h * head_dim, head_dim, unweighted ? ones_ : layer.k_norm);
 }
 
 // Values of one row, in a family that normalises them, from keys that have no norm yet.
@@ -849,11 +857,13 @@ void Decoder::NormValues(int index, float* qkv) const {
     kernels_.rows.rms_norm(from + i, ones_, config.norm_eps, head_dim, values + i);
 }
 
-// Queries of one row, in a family whose queries grow with the position.
-void Decoder::GrowQueries(int position, float* queries) const {
+// Queries of one row, in a family whose queries grow with the position, in all layers or in those
+// that do not rotate.
+void Decoder::GrowQueries(int index, int position, float* queries) const {
   const ModelConfig& config = weights_->config();
-  if (config.query_growth == 0 || position < config.query_period) return;
-  const int periods = position / config.query_period;
+  if (config.query_growth == 0 || (config.growth_unrotated && config.rotates(index))) return;
+  const int periods = (position + config.query_offset) / config.query_period;
+  if (periods == 0) return;
   const auto factor = static_cast<float>(1 + config.query_growth * std::log(1.0 + periods));
   for (int i = 0; i < config.q_rows(); ++i) queries[i] *= factor;
 }
@@ -903,7 +913,7 @@ void Decoder::RopeAppend(int layer, const DecoderBatch& batch, Team& team) {
       }
       NormValues(layer, qkv);
       NormHeads(layer, qkv);
-      GrowQueries(args.rows[row].position, qkv);
+      GrowQueries(layer, args.rows[row].position, qkv);
       ScaleValues(qkv);
     }
     kernels_.attention.rope_append(args, begin, end);
@@ -920,7 +930,7 @@ void Decoder::Attend(int layer, const DecoderBatch& batch, Team& team) {
   args.out = attn_;
   args.out_stride = static_cast<size_t>(weights_->config().q_rows(layer));
   args.partials = batch.partials;
-  args.window = weights_->config().has_window(layer) ? weights_->config().window : 0;
+  if (weights_->config().has_window(layer)) args.window = weights_->config().attention_window();
   args.sinks = weights_->layer(layer).sinks;
   std::byte* scratch = workers_[static_cast<size_t>(team.worker())].attention;
   const bool window = InWindowPlan(layer);

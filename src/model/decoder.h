@@ -278,7 +278,7 @@ class Decoder {
   void RotateHeads(const float* cos_sin, float* qkv) const;
   void NormHeads(int index, float* qkv) const;
   void NormValues(int index, float* qkv) const;
-  void GrowQueries(int position, float* queries) const;
+  void GrowQueries(int index, int position, float* queries) const;
   void ScaleValues(float* qkv) const;
   void ReadKeysAhead(int layer, const DecoderBatch& batch, const Team& team);
   void RopeAppend(int layer, const DecoderBatch& batch, Team& team);
@@ -348,7 +348,7 @@ class Decoder {
   std::byte* expert_in_ = nullptr;          // [R * U] quantised rows of width
   ActivationMemory expert_gated_;           // [R * U][expert_width_]
   float* expert_out_ = nullptr;             // [R * U][width]; before, inputs that stay floats
-  // Constants of recurrent layers and of norms of values, null for other models.
+  // Constants of recurrent layers and of norms without weights, null for other models.
   float* ones_ = nullptr;         // [conv_channels] or [head_dim]
   float* key_scale_ = nullptr;    // [state_keys] 1 / sqrt(state_keys)
   float* query_scale_ = nullptr;  // [state_keys] 1 / state_keys

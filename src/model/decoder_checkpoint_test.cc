@@ -572,7 +572,7 @@ TEST(DecoderCheckpointTest, WhatIsNotServedIsRefusedByItsKey) {
           {"factor", 8},
           {"low_freq_factor", 4},
           {"high_freq_factor", 1}}}},
-       "rope_scaling.high_freq_factor 1 is not above rope_scaling.low_freq_factor 4"},
+       "rope_scaling.high_freq_factor 1 is below rope_scaling.low_freq_factor 4"},
       {{{"attention_bias", true}}, "blk.0.attn_q.bias"},
       {{{"tie_word_embeddings", false}}, "output.weight"},
       {{{"model_type", "qwen3"}, {"head_dim", 16}}, "blk.0.attn_q_norm.weight"},

@@ -5,8 +5,9 @@
 // all down matrices. An item of a phase is a pair of panels of one expert, so workers share the
 // work evenly however many rows each expert has. Rows are grouped by expert: an expert's weights
 // are read once for all its rows. A row is quantised once; its blocks are copied into the groups
-// of its experts. The outputs of a row are summed in the order of its own choices, the shared
-// expert last. So a row's bits depend on that row alone.
+// of its experts. Where weights multiply what experts read, it is quantised for each of them. The
+// outputs of a row are summed in the order of its own choices, the shared expert last. So a row's
+// bits depend on that row alone.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -22,10 +23,12 @@ using kernels::Epilogue;
 
 namespace {
 
+float Sigmoid(float x) { return 1.0F / (1.0F + std::exp(-x)); }
+
 // Turns a row of a router's logits into scores.
 void ScoreExperts(RouterScore kind, int experts, float* logits) {
   if (kind == RouterScore::kSigmoid) {
-    for (int e = 0; e < experts; ++e) logits[e] = 1.0F / (1.0F + std::exp(-logits[e]));
+    for (int e = 0; e < experts; ++e) logits[e] = Sigmoid(logits[e]);
     return;
   }
   const float greatest = *std::max_element(logits, logits + experts);
@@ -128,8 +131,10 @@ void Decoder::ChooseExperts(const LayerWeights& layer, int row) {
   const float* const bias = layer.router_bias;
   ExpertChoice* const choices = choices_ + row * expert_slots_;
   // A softmax keeps the order of the logits: it is taken after the choice, which needs no sum over
-  // all experts where the weights of those chosen sum to 1.
-  const bool by_logits = config.router_score == RouterScore::kSoftmax && bias == nullptr;
+  // all experts where the weights of those chosen sum to 1. So does a sigmoid, but it rounds great
+  // logits to equal scores.
+  const bool sigmoid = config.router_score == RouterScore::kSigmoid;
+  const bool by_logits = bias == nullptr && !(sigmoid && config.expert_groups > 1);
   if (!by_logits) ScoreExperts(config.router_score, config.experts, scores);
 
   bool group_used[kMaxExpertGroups];
@@ -147,7 +152,7 @@ void Decoder::ChooseExperts(const LayerWeights& layer, int row) {
     choices[at] = {e, 0, score};
   }
   float sum = 0;
-  if (by_logits) {
+  if (by_logits && !sigmoid) {
     const float greatest = choices[0].weight;
     if (config.expert_weights_sum_to_1) {
       for (int i = 0; i < chosen; ++i) sum += std::exp(choices[i].weight - greatest);
@@ -158,7 +163,8 @@ void Decoder::ChooseExperts(const LayerWeights& layer, int row) {
       choices[i].weight = std::exp(choices[i].weight - greatest) / sum;
   } else {
     for (int i = 0; i < chosen; ++i) {
-      choices[i].weight = scores[choices[i].expert];
+      const float score = scores[choices[i].expert];
+      choices[i].weight = by_logits ? Sigmoid(score) : score;
       sum += choices[i].weight;
     }
     for (int i = 0; config.expert_weights_sum_to_1 && i < chosen; ++i)
@@ -170,8 +176,7 @@ void Decoder::ChooseExperts(const LayerWeights& layer, int row) {
     choices[i].weight *= layer.expert_scales[choices[i].expert];
   if (expert_slots_ == config.experts_used) return;
   // The logit of the shared expert's gate stands after those of the router.
-  const float weight =
-      config.shared_gate ? 1.0F / (1.0F + std::exp(-scores[config.experts])) : 1.0F;
+  const float weight = config.shared_gate ? Sigmoid(scores[config.experts]) : 1.0F;
   choices[config.experts_used] = {config.experts, 0, weight};
 }
 
@@ -227,20 +232,34 @@ kernels::QuantizedRows Decoder::RowsOfGroup(const ExpertGroup& group, const Proj
                                     kernels_.gemm.tile_rows(group.rows, scale));
 }
 
-// Normalises and quantises one row, and copies it into the groups of its experts.
+// Normalises and quantises one row, and copies it into the groups of its experts. Where weights
+// multiply inputs, those of outputs become 1.
 void Decoder::SpreadRow(int index, int row, const Team& team) {
   const ModelConfig& config = weights_->config();
   const LayerWeights& layer = weights_->layer(index);
   const auto width = static_cast<size_t>(config.width);
   const Worker& worker = workers_[static_cast<size_t>(team.worker())];
-  const ExpertChoice* choices = choices_ + row * expert_slots_;
+  ExpertChoice* choices = choices_ + row * expert_slots_;
+  const float* const x = x_ + static_cast<size_t>(row) * width;
   kernels::QuantizedRows one;
   const float* floats = nullptr;
   const ExpertGroup* const groups = GroupsOf(index);
   const ExpertGroup* const end = EndOfGroups(index);
   for (int i = 0; i < expert_slots_; ++i) {
-    const ExpertChoice& choice = choices[i];
+    ExpertChoice& choice = choices[i];
     const Projection& gate_up = ExpertOf(layer, choice.expert).gate_up;
+    const bool weighed = config.expert_weights_on_inputs && choice.expert != config.experts;
+    if (config.expert_weights_on_inputs) {  // what the expert before read is of no other
+      one = {};
+      floats = nullptr;
+    }
+    if (weighed) {
+      float* const input = worker.expert_row.floats;
+      kernels_.rows.rms_norm(x, layer.expert_norm, stream_eps_, config.width, input);
+      for (size_t k = 0; k < width; ++k) input[k] *= choice.weight;
+      choice.weight = 1;
+      floats = input;
+    }
     const ExpertGroup& group =
         *std::lower_bound(groups, end, choice.expert,
                           [](const ExpertGroup& g, int expert) { return g.expert < expert; });
@@ -249,9 +268,9 @@ void Decoder::SpreadRow(int index, int row, const Team& team) {
         one = kernels::MakeQuantizedRows(worker.expert_row.quantized, 1, config.width,
                                          gate_up.activation_scale());
         kernels::QuantizeArgs args;
-        args.x = x_ + static_cast<size_t>(row) * width;
+        args.x = weighed ? floats : x;
         args.x_stride = width;
-        args.norm_weight = layer.expert_norm;
+        args.norm_weight = weighed ? nullptr : layer.expert_norm;
         args.norm_eps = stream_eps_;
         args.out = one;
         kernels_.gemm.quantize(args, 0, 1);
@@ -261,13 +280,12 @@ void Decoder::SpreadRow(int index, int row, const Team& team) {
                                 choice.slot - group.slot);
     } else {
       if (floats == nullptr) {
-        const float* x = x_ + static_cast<size_t>(row) * width;
+        floats = x;
         if (layer.expert_norm != nullptr) {
           kernels_.rows.rms_norm(x, layer.expert_norm, stream_eps_, config.width,
                                  worker.expert_row.floats);
-          x = worker.expert_row.floats;
+          floats = worker.expert_row.floats;
         }
-        floats = x;
       }
       // The outputs' memory: the last input is read before the first output is written.
       std::memcpy(expert_out_ + static_cast<size_t>(choice.slot) * width, floats,

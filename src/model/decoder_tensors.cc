@@ -354,10 +354,9 @@ Status DecoderTensors::ReplaceByViews(const std::string& name, const tensor::Sha
   return OkStatus();
 }
 
-// Folders of gpt-oss have rows of gate and up in turn. Matrices of floats are
-// [experts][inputs][outputs], quantised ones [experts][outputs][inputs].
-Status DecoderTensors::SplitAlternatingExperts(const ModelConfig& config,
-                                               const std::string& block) {
+// Folders of gpt-oss have rows of gate and up in turn, those of Llama 4 all gates before all ups.
+// Matrices of floats are [experts][inputs][outputs], quantised ones [experts][outputs][inputs].
+Status DecoderTensors::SplitTransposedExperts(const ModelConfig& config, const std::string& block) {
   const int64_t width = config.width, inner = config.expert_feed_forward, experts = config.experts;
   const auto matrices = [&](const char* all, int64_t inputs, int64_t outputs,
                             const std::vector<const char*>& kinds) -> Status {
@@ -365,18 +364,22 @@ Status DecoderTensors::SplitAlternatingExperts(const ModelConfig& config,
     const StoredTensor* whole = Find(name);
     if (whole == nullptr) return OkStatus();
     const bool by_outputs = tensor::IsQuantized(whole->dtype);
-    const auto step = static_cast<uint64_t>(kinds.size());
+    const auto count = static_cast<uint64_t>(kinds.size());
+    const uint64_t step = family_.alternating_experts ? count : 1;
     const uint64_t row = tensor::RowBytes(whole->dtype, by_outputs ? inputs : outputs);
     const uint64_t output = by_outputs ? row : tensor::RowBytes(whole->dtype, 1);
     const uint64_t expert_bytes = row * static_cast<uint64_t>(by_outputs ? outputs : inputs);
+    // From the first output of a kind to that of the next.
+    const uint64_t kind_step = step > 1 ? output : output * static_cast<uint64_t>(outputs) / count;
     std::vector<View> views;
     for (int64_t e = 0; e < experts; ++e) {
       for (size_t kind = 0; kind < kinds.size(); ++kind) {
-        Place place{.tensor = 0, .offset = static_cast<uint64_t>(e) * expert_bytes + kind * output};
+        Place place{.tensor = 0,
+                    .offset = static_cast<uint64_t>(e) * expert_bytes + kind * kind_step};
         if (!by_outputs || step > 1) place.row_step = step * output;
         if (!by_outputs) place.element_step = row;
         views.push_back({fmt::format("{}ffn_{}.{}.weight", block, kinds[kind], e),
-                         {inputs, outputs / static_cast<int64_t>(step)},
+                         {inputs, outputs / static_cast<int64_t>(count)},
                          place});
       }
     }
@@ -523,8 +526,9 @@ Status DecoderTensors::Split(const ModelConfig& config) {
                                             {block + "ffn_up.weight", config.feed_forward}}));
     }
     if (config.has_experts(layer)) {
-      RETURN_IF_ERROR(form_ == Form::kTransformers && family_.alternating_experts
-                          ? SplitAlternatingExperts(config, block)
+      const bool transposed = family_.alternating_experts || family_.transposed_experts;
+      RETURN_IF_ERROR(form_ == Form::kTransformers && transposed
+                          ? SplitTransposedExperts(config, block)
                           : SplitJoinedExperts(config, block));
     }
     for (const char* kind : {"ffn_gate", "ffn_up", "ffn_down"}) {

@@ -69,7 +69,7 @@ class DecoderTensors final : public TensorStore {
   Status SplitLatent(const ModelConfig& config, const std::string& block);
   Status SplitJoinedExperts(const ModelConfig& config, const std::string& block);
   void NameAsOthers();
-  Status SplitAlternatingExperts(const ModelConfig& config, const std::string& block);
+  Status SplitTransposedExperts(const ModelConfig& config, const std::string& block);
   Status ReplaceByViews(const std::string& name, const tensor::Shape& shape,
                         const std::vector<View>& views);
   Status ReadView(const StoredTensor& view, uint64_t offset, std::span<std::byte> out) const;

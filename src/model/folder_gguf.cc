@@ -370,7 +370,7 @@ class KeyWriter {
     PutFloat(family_.norm_eps, static_cast<double>(config_.norm_eps));
     PutInt("vocab_size", config_.vocab_size);
     // If rows see each other both ways, the key counts the tokens of both sides.
-    if (config_.window != 0)
+    if (config_.window != 0 || family_.chunked)
       PutInt("attention.sliding_window",
              config_.both_ways ? 2 * (config_.window - 1) : config_.window);
     if (config_.experts != 0) {
@@ -378,6 +378,7 @@ class KeyWriter {
       RETURN_IF_ERROR(CopyInt("leading_dense_block_count"));
       RETURN_IF_ERROR(CopyInt("interleave_moe_layer_step"));
     }
+    if (family_.chunked) PutChunkedAttention();
     if (config_.output_bias) out_.Bool(Named("attention.bias"), true);
     if (family_.gguf_tiled_heads) PutRopeSections();
     for (const std::string_view key : family_.state_keys) RETURN_IF_ERROR(CopyInt(key));
@@ -480,6 +481,13 @@ class KeyWriter {
     }
   }
 
+  // Converters write none of these. The last is a key of Tutti's own.
+  void PutChunkedAttention() {
+    PutFloat("attention.temperature_scale", config_.query_growth);
+    PutInt("attention.temperature_length", config_.query_period);
+    out_.Bool(Named("attention.qk_norm"), config_.head_norm == HeadNorm::kUnweighted);
+  }
+
   // Ranks of latent attention. The epsilon is a key of Tutti's own: converters have none.
   void PutLatent() {
     PutInt("attention.kv_lora_rank", config_.latent_rank);
@@ -537,7 +545,7 @@ class KeyWriter {
     if (config_.window == 0) return;
     const bool second = config_.architecture == "gemma2" || config_.architecture == "gpt-oss";
     const bool gemma3 = config_.architecture == "gemma3" || config_.both_ways;
-    const int every = second ? 2 : gemma3 ? 6 : 0;
+    const int every = second ? 2 : gemma3 ? 6 : family_.chunked ? family_.unrotated_every : 0;
     std::vector<bool> windowed, assumed;
     for (int i = 0; i < config_.layers; ++i) {
       windowed.push_back(config_.has_window(i));

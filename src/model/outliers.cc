@@ -146,7 +146,7 @@ Result<OutlierColumns> FindOutliers(std::shared_ptr<const Weights> weights) {
   kernels::AttentionPlan window_plan;
   if (decoder->has_window_plan()) {
     window_plan.Build(decoder->window_shape(), {&sequence, 1}, /*workers=*/1,
-                      /*share_prefixes=*/true, config.window);
+                      /*share_prefixes=*/true, config.attention_window());
   }
   ASSIGN_OR_RETURN(
       auto partials,

@@ -426,7 +426,7 @@ class WeightsLoader {
         RETURN_IF_ERROR(PlanBias({v_bias}, &layer.v));
       }
     }
-    if (c.head_norm != HeadNorm::kNone) {
+    if (c.head_norm != HeadNorm::kNone && c.head_norm != HeadNorm::kUnweighted) {
       const bool whole = c.head_norm == HeadNorm::kWholeRow;
       RETURN_IF_ERROR(
           PlanVector(prefix + "attn_q_norm.weight", &layer.q_norm, whole ? q_rows : head_dim));

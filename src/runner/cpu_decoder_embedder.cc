@@ -137,7 +137,8 @@ Status CpuDecoderEmbedder::RunStep(const engine::EncodeBatch& batch) {
   size_t need = attention_.partial_floats() * sizeof(float);
   if (decoder_->has_window_plan()) {
     window_attention_.Build(decoder_->window_shape(), sequences_, pool_->workers(),
-                            /*share_prefixes=*/true, decoder_->weights().config().window);
+                            /*share_prefixes=*/true,
+                            decoder_->weights().config().attention_window());
     need = std::max(need, window_attention_.partial_floats() * sizeof(float));
   }
   if (need > partials_.size()) {

@@ -258,7 +258,7 @@ void CpuModelRunner::PlanAttention() {
   if (apart) CHECK_EQ(layout_.windows().size(), layout_.sequences().size());
   window_attention_.Build(decoder_->window_shape(), apart ? layout_.windows() : layout_.sequences(),
                           pool_.workers(), options_.share_prefixes,
-                          decoder_->weights().config().window);
+                          decoder_->weights().config().attention_window());
 }
 
 Status CpuModelRunner::ReservePartials() {

@@ -92,6 +92,7 @@ void CheckConfig(const model::ModelConfig& config) {
   CHECK(std::isfinite(config.value_scale) && std::isfinite(config.logit_scale));
   CHECK(config.experts_used <= config.experts && config.attention_layers() >= 1);
   CHECK(config.window >= 0 && config.conv_taps >= 0);
+  CHECK(config.query_growth >= 0 && (config.query_growth == 0 || config.query_period >= 1));
   CHECK(config.value_width() >= 1 && config.value_width() <= config.head_dim);
   CHECK(config.latent_rank % 32 == 0 && config.query_rank % 32 == 0);
   CHECK(config.latent_rank == 0 ||

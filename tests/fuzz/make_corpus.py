@@ -649,7 +649,7 @@ def decoder_configs():
     Of the families that have a model of each kind of layer all tensors are listed, of the others the embedding alone."""
     goldens = json.loads((HERE.parent / "golden/decoder_families.json").read_text())
     whole = ("apertus", "deepseek_v3", "falcon h1", "gemma4 with shared keys", "gemma4 with experts", "gpt_oss", "lfm2moe",
-             "nemotron_h", "granite hybrid with experts", "qwen35 with experts")
+             "llama4 with layers without experts", "nemotron_h", "granite hybrid with experts", "qwen35 with experts")
     unused = ("_token_id", "architectures", "attention_dropout", "dtype", "initializer_range", "transformers_version", "use_cache")
     files, seen = {}, set()
     for entry in goldens:

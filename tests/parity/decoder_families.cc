@@ -214,10 +214,11 @@ std::vector<float> ScoreRows(const FamilyGolden& golden, const json::array& toke
   return rows;
 }
 
-// Experts of gpt-oss, which a folder has as [experts][inputs][outputs], gate and up alternating: in
-// a GGUF as [experts][outputs][inputs], apart. Biases are [experts][outputs], in floats.
-void PutAlternatingExperts(const GeneratedTensor& tensor, const std::string& names,
-                           tensor::DType type, gguf::testing::Writer& writer) {
+// Experts of gpt-oss and Llama 4, which a folder has as [experts][inputs][outputs], outputs of gate
+// and up alternating or one behind the other: in a GGUF as [experts][outputs][inputs], apart.
+// Biases are [experts][outputs], in floats.
+void PutTransposedExperts(const GeneratedTensor& tensor, const std::string& names, bool alternating,
+                          tensor::DType type, gguf::testing::Writer& writer) {
   const bool bias = tensor.shape.size() == 2;
   const size_t experts = tensor.shape[0], inputs = bias ? 1 : tensor.shape[1];
   const size_t outputs = tensor.shape.back(), second = names.find('+');
@@ -225,9 +226,11 @@ void PutAlternatingExperts(const GeneratedTensor& tensor, const std::string& nam
   for (size_t kind = 0; kind < kinds; ++kind) {
     std::vector<float> values;
     for (size_t e = 0; e < experts; ++e) {
-      for (size_t out = kind; out < outputs; out += kinds)
+      for (size_t i = 0; i < outputs / kinds; ++i) {
+        const size_t out = alternating ? i * kinds + kind : kind * (outputs / kinds) + i;
         for (size_t in = 0; in < inputs; ++in)
           values.push_back(tensor.values[(e * inputs + in) * outputs + out]);
+      }
     }
     const std::string name = kind == 0 ? names.substr(0, second) : names.substr(second + 1);
     if (bias) {
@@ -328,8 +331,9 @@ gguf::testing::Bytes GgufBytesOf(const FamilyGolden& golden, tensor::DType type)
     }
     if (architecture.starts_with("qwen35")) TileHeads(golden, name, tensor);
     if (architecture == "falcon-h1") ScaleFalconH1(golden, name, tensor);
-    if (architecture == "gpt-oss" && name.find("_exps.") != std::string::npos) {
-      PutAlternatingExperts(tensor, name, type, writer);
+    const bool transposed = architecture == "gpt-oss" || architecture == "llama4";
+    if (transposed && name.find("_exps.") != std::string::npos) {
+      PutTransposedExperts(tensor, name, architecture == "gpt-oss", type, writer);
     } else if (name.find("attn_qkv.weight+") != std::string::npos) {
       PutGroups(golden, tensor, name, type, writer);
     } else if (name.find("attn_k_b.weight+") != std::string::npos) {

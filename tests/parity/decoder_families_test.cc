@@ -126,7 +126,7 @@ bool IsMixture(const FamilyGolden& golden) {
 class DecoderFamilies : public testing::TestWithParam<Isa> {};
 
 TEST_P(DecoderFamilies, FloatsGiveTheLogitsAndChoicesOfTransformersInBothForms) {
-  ASSERT_EQ(FamilyGoldens().size(), 79U);
+  ASSERT_EQ(FamilyGoldens().size(), 82U);
   for (const FamilyGolden& golden : FamilyGoldens()) {
     for (const bool folder : {false, true}) {
       SCOPED_TRACE(golden.family + (folder ? " as a folder" : " as GGUF"));
@@ -488,7 +488,7 @@ TEST(DecoderFamiliesTest, AMixtureTakesTheSameRegionsForAnyRows) {
   for (const size_t rows : {1, 9, 60, 88}) {
     std::map<std::string, uint64_t> phases, counted;
     for (const std::string family :
-         {"llama", "mixtral", "qwen3moe", "qwen2moe", "deepseek_v2 with groups"}) {
+         {"llama", "mixtral", "qwen3moe", "qwen2moe", "deepseek_v2 with groups", "llama4"}) {
       const auto weights = LoadGguf(of(family), WeightMode::kInt8, tensor::DType::kQ8_0);
       ASSERT_TRUE(weights.ok()) << weights.status();
       const model::ModelConfig& config = (*weights)->config();
@@ -752,6 +752,101 @@ TEST(DecoderFamiliesTest, DeepseekWithoutGroupsOrFactorsGivesOtherLogits) {
     EXPECT_GT(Compare(changed, *weights, Isa::kScalar).worst, 1e-2)
         << each.family << ": " << each.key;
   }
+}
+
+TEST(DecoderFamiliesTest, ALlama4ThatContradictsItsTensorsIsRefused) {
+  struct Case {
+    std::string_view family, key;
+    boost::json::value value;
+    std::string_view reason, part;
+  };
+  constexpr std::string_view kMixed = "llama4", kDense = "llama4 with layers without experts";
+  for (const Case& each :
+       {Case{kMixed, "num_local_experts", 5, "st_shape", "experts.gate_up_proj"},
+        {kMixed, "intermediate_size", 64, "st_shape", "experts.gate_up_proj"},
+        {kMixed, "moe_layers", {0, 1, 2, 3}, "st_shape", "layers.4.feed_forward.experts.down_proj"},
+        {kMixed, "head_dim", 16, "st_shape", "self_attn.q_proj.weight"},
+        {kDense, "intermediate_size_mlp", 128, "st_shape", "feed_forward.gate_proj.weight"},
+        {kDense, "moe_layers", {0, 1, 3}, "model_tensor_missing", "blk.0.ffn_gate_inp.weight"},
+        {kDense, "num_key_value_heads", 2, "st_shape", "self_attn.k_proj.weight"},
+        {kDense, "moe_layers", boost::json::array(), "st_shape", "layers.1.feed_forward.experts"},
+        {"llama4 without experts", "num_local_experts", 2, "model_hparam",
+         "num_experts_per_tok"}}) {
+    FamilyGolden changed = GoldenOf(each.family);
+    changed.entry.at("config").as_object()[each.key] = each.value;
+    const auto weights = LoadFolder(changed, WeightMode::kF32);
+    ASSERT_FALSE(weights.ok()) << each.family << ", " << each.key;
+    EXPECT_EQ(weights.status().reason(), each.reason) << each.key << ": " << weights.status();
+    EXPECT_NE(weights.status().message().find(each.part), std::string::npos) << weights.status();
+  }
+  for (const Case& each :
+       {Case{kDense, "attention.sliding_window", 1 << 25, "model_hparam", "sliding_window"},
+        {kDense, "rope.layers", {true, false}, "model_hparam", "rope.layers"},
+        {kDense,
+         "attention.sliding_window_pattern",
+         {true, true},
+         "model_hparam",
+         "window_pattern"},
+        {kDense, "attention.qk_norm", 1, "model_hparam", "qk_norm"},
+        {kDense, "feed_forward_length", 128, "gguf_shape", "ffn_gate.weight"},
+        {kMixed, "attention.chunk_size", 1 << 25, "model_hparam", "chunk_size"},
+        {kMixed, "attention.temperature_length", 0, "model_hparam", "temperature_length"},
+        {kMixed, "attention.temperature_scale", -0.5, "model_hparam", "temperature_scale"},
+        {kMixed, "expert_feed_forward_length", 64, "gguf_shape", "ffn_gate_exps.weight"},
+        {kMixed, "expert_used_count", 5, "model_hparam", "expert_used_count"}}) {
+    FamilyGolden changed = GoldenOf(each.family);
+    changed.entry.at("keys").as_object()[each.key] = each.value;
+    const auto weights = LoadGguf(changed, WeightMode::kF32);
+    ASSERT_FALSE(weights.ok()) << each.family << ", " << each.key;
+    EXPECT_EQ(weights.status().reason(), each.reason) << each.key << ": " << weights.status();
+    EXPECT_NE(weights.status().message().find(each.part), std::string::npos) << weights.status();
+  }
+}
+
+// Each trait shows in the reference's logits.
+TEST(DecoderFamiliesTest, Llama4WithoutATraitGivesOtherLogits) {
+  struct Case {
+    std::string_view family, key;
+    boost::json::value value;
+  };
+  constexpr std::string_view kMixed = "llama4", kDense = "llama4 with layers without experts";
+  const boost::json::array full(5, "full_attention");
+  for (const Case& each : {Case{kMixed, "attention_chunk_size", 32},
+                           {kMixed, "layer_types", full},
+                           {kMixed, "attn_scale", 0.0},
+                           {kMixed, "floor_scale", 9},
+                           {kMixed, "use_qk_norm", false},
+                           {kMixed, "no_rope_layers", {1, 1, 1, 1, 1}},
+                           {kMixed, "rope_scaling", nullptr},
+                           {kDense, "attention_chunk_size", 25},
+                           {kDense, "attn_temperature_tuning", false},
+                           {kDense, "use_qk_norm", true},
+                           {kDense, "num_experts_per_tok", 1}}) {
+    FamilyGolden changed = GoldenOf(each.family);
+    changed.entry.at("config").as_object()[each.key] = each.value;
+    const auto weights = LoadFolder(changed, WeightMode::kF32);
+    ASSERT_TRUE(weights.ok()) << each.key << ": " << weights.status();
+    EXPECT_GT(Compare(changed, *weights, Isa::kScalar).worst, 1e-2)
+        << each.family << ": " << each.key;
+  }
+}
+
+TEST(DecoderFamiliesTest, TheTextPartOfALlama4FolderIsServed) {
+  const FamilyGolden& golden = GoldenOf("llama4");
+  FamilyGolden outer = golden;
+  boost::json::object& config = outer.entry.at("config").as_object();
+  config = {{"model_type", "llama4"},
+            {"image_token_index", 7},
+            {"vision_config", {{"model_type", "llama4_vision_model"}, {"hidden_size", 32}}},
+            {"text_config", boost::json::object(config)}};
+  boost::json::object& tensors = outer.entry.at("tensors").as_object();
+  tensors["vision_model.class_embedding"] = boost::json::array{32};
+  tensors["multi_modal_projector.linear_1.weight"] = boost::json::array{64, 32};
+  const auto one = LoadFolder(golden, WeightMode::kF32);
+  const auto other = LoadFolder(outer, WeightMode::kF32);
+  ASSERT_TRUE(one.ok() && other.ok()) << one.status() << ", " << other.status();
+  ASSERT_EQ((*one)->bytes(), (*other)->bytes());
+  EXPECT_EQ(std::memcmp((*one)->data(), (*other)->data(), (*one)->bytes()), 0);
 }
 
 // Every head has keys and values of its own in the cache, values as wide as keys; eight bits of

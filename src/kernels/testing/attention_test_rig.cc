@@ -138,11 +138,12 @@ void Rig::Step(const std::vector<StepRows>& rows, int workers, bool share_prefix
   std::vector<std::vector<int32_t>> tables(plan_of_window_ ? batch.size() : 0);
   for (size_t i = 0; i < tables.size(); ++i) {
     tables[i] = sequences_[rows[i].sequence].blocks;
-    const int32_t seen = std::max(0, batch[i].start - window_ + 1) / kBlockTokens;
+    const int32_t seen = FirstSeen(batch[i].start) / kBlockTokens;
     std::fill_n(tables[i].begin(), seen, 1 << 30);  // reading it ends the process
     batch[i].blocks = tables[i].data();
   }
-  plan_.Build(shape_, batch, workers, share_prefixes, plan_of_window_ ? window_ : 0);
+  plan_.Build(shape_, batch, workers, share_prefixes,
+              plan_of_window_ ? window_ : AttentionWindow{});
   AlignedArray<float> partials = MakeAligned<float>(plan_.partial_floats());
   const KvLayerView view = {pool_.get(), block_stride_, layout_.head_bytes};
   const RopeAppendArgs append = {
@@ -189,6 +190,12 @@ void Rig::Step(const std::vector<StepRows>& rows, int workers, bool share_prefix
   }
 }
 
+int32_t Rig::FirstSeen(int32_t position) const {
+  const int32_t tokens = window_.tokens;
+  if (tokens == 0) return 0;
+  return window_.aligned ? position / tokens * tokens : std::max(position - tokens + 1, 0);
+}
+
 void Rig::Run(size_t sequence, int32_t chunk, int workers) {
   while (sequences_[sequence].done < sequences_[sequence].tokens) {
     const int32_t left = sequences_[sequence].tokens - sequences_[sequence].done;
@@ -225,7 +232,7 @@ const double* Rig::Rotated(RigSequence& sequence, int32_t position) const {
 
 std::vector<double> Rig::Reference(RigSequence& sequence, int32_t position) const {
   const size_t width = static_cast<size_t>((shape_.heads + 2 * shape_.kv_heads) * shape_.head_dim);
-  const int32_t ahead = window_ > 0 ? window_ : sequence.tokens;
+  const int32_t ahead = window_.tokens > 0 ? window_.tokens : sequence.tokens;
   const int32_t last = both_ways_ ? std::min(position + ahead, sequence.tokens) - 1 : position;
   const double* rows = Rotated(sequence, last);
   const size_t count = static_cast<size_t>(last) + 1;
@@ -236,7 +243,7 @@ std::vector<double> Rig::Reference(RigSequence& sequence, int32_t position) cons
   const size_t k_at = heads * head_dim;
   const size_t v_at = k_at + static_cast<size_t>(shape_.kv_heads) * head_dim;
   std::vector<double> out(heads * head_dim);
-  const auto first = static_cast<size_t>(window_ > 0 ? std::max(position - window_ + 1, 0) : 0);
+  const auto first = static_cast<size_t>(FirstSeen(position));
   const auto cap = static_cast<double>(shape_.softcap);
   std::vector<double> score(count);
   for (size_t h = 0; h < heads; ++h) {

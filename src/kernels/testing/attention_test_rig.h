@@ -75,7 +75,7 @@ class Rig {
   void Run(size_t sequence, int32_t chunk, int workers = 1);
 
   // Sets the sliding window of all later steps (AttentionArgs::window).
-  void set_window(int32_t window) { window_ = window; }
+  void set_window(int32_t tokens, bool aligned = false) { window_ = {tokens, aligned}; }
   // Sets the sinks of all later steps, [heads], or none (AttentionArgs::sinks).
   void set_sinks(std::vector<float> sinks) { sinks_ = std::move(sinks); }
   // Whether later steps plan for the window alone, with block tables that have no block behind it.
@@ -96,12 +96,13 @@ class Rig {
 
  private:
   int32_t TakeBlock();
+  int32_t FirstSeen(int32_t position) const;
   const double* Rotated(RigSequence& sequence, int32_t position) const;
 
   Variant variant_;
   AttentionShape shape_;
   KvLayout layout_;
-  int32_t window_ = 0;
+  AttentionWindow window_;
   std::vector<float> sinks_;
   bool plan_of_window_ = false;
   bool both_ways_ = false;

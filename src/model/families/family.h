@@ -75,6 +75,9 @@ struct Family {
   // The width of experts has a key of its own, expert_feed_forward_length.
   bool expert_width_key = false;
   bool window_list = false;  // its GGUFs list the layers with a window, if there are any
+  // Layers with a window attend within chunks. Readers of its GGUFs assume that all layers but
+  // every fourth do, in chunks of 8,192, and what follows from it (llama4.cc).
+  bool chunked = false;
   // Readers of its GGUFs assume that every so-manyth layer does not rotate; 0: all layers rotate.
   int unrotated_every = 0;
   // Keys of the recurrence, whole numbers that a GGUF has too.
@@ -91,6 +94,8 @@ struct Family {
   // A folder has the gate and up matrices of all experts as one tensor, rows alternating, and
   // matrices of floats as [experts][inputs][outputs].
   bool alternating_experts = false;
+  // The same with all gates before all ups.
+  bool transposed_experts = false;
   // In a GGUF value head h of a recurrence is of group h % groups; in a folder a group's heads lie
   // together.
   bool gguf_tiled_heads = false;
@@ -185,5 +190,6 @@ extern const Family kQwen3Next, kQwen35, kQwen35Moe;
 extern const Family kGptOss;
 extern const Family kDeepseekV2, kDeepseekV3;
 extern const Family kGemma4;
+extern const Family kLlama4;
 
 }  // namespace tutti::model
