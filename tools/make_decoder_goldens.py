@@ -9,7 +9,8 @@ shapes and config.json are the library's own, and the values need no room here. 
 package gguf, its keys those that the public converters write. Value i of a tensor is
     ((splitmix64(fnv1a64(name) + i) >> 40) / 2^23 - 1) * spread, exact in float32,
 where weights of norms have 1 added, but those of Gemma up to 3, Nemotron, Qwen3-Next and Qwen 3.5, which are stored less
-1, and of queries of Gemma 4, whose other scales have 1 added, and xIELU's beta has 0.5 added and its epsilon is -1e-6. The spreads of the embedding and of all
+1, and of queries of Gemma 3n and 4, whose other scales have 1 added, and xIELU's beta has 0.5 added and its epsilon is -1e-6.
+Routers of Gemma 3n, which are divided by the width, are a quarter of it as large again. The spreads of the embedding and of all
 others are chosen so that no model only repeats what it reads; a third is that of biases of gates and ups.
 
 Of each: a prompt, the 64 tokens chosen greedily after it, and the logits that every fourth was chosen from (of all, in
@@ -19,6 +20,7 @@ turns one, and which is followed by several tokens.
 import json
 import math
 import os
+import statistics
 import sys
 import tempfile
 
@@ -56,8 +58,10 @@ def generated(name, shape, plus, spreads):
     values = ((numbers >> np.uint64(40)).astype(np.float64) / 2**23 - 1) * spread
     if "norm" in name and not name.endswith(".bias"):
         values += plus
-    if name.endswith((".layer_scalar", ".router.scale", ".per_expert_scale")):
+    if name.endswith((".layer_scalar", ".router.scale", ".per_expert_scale", ".correct_output_scale")):
         values += 1
+    if name.endswith(".modality_router.weight"):
+        values *= shape[1] / 4
     if name.endswith(".act_fn.beta"):
         values += 0.5
     if name.endswith(".act_fn.eps"):
@@ -271,6 +275,18 @@ def families(transformers):
             **dict(shape, num_key_value_heads=1), head_dim=16, mamba_d_ssm=64, mamba_n_heads=2, mamba_d_state=32,
             mamba_n_groups=2, mamba_d_conv=3, mamba_conv_bias=False, mamba_rms_norm=True, mamba_norm_before_gate=False, mamba_chunk_size=8,
             ssm_out_multiplier=0.5))),
+        ("gemma3n", "gemma3n", t.Gemma3nForCausalLM(t.Gemma3nTextConfig(**dict(
+            shape, head_dim=32, num_hidden_layers=6, sliding_window=16, hidden_size_per_layer_input=32, laurel_rank=32,
+            vocab_size_per_layer_input=WORDS, num_kv_shared_layers=2, final_logit_softcapping=5.0,
+            activation_sparsity_pattern=[0.95, 0.5, 0.0, 0.0, 0.8, 0.0],
+            layer_types=["sliding_attention", "full_attention", "sliding_attention", "full_attention", "sliding_attention",
+                         "full_attention"])))),
+        ("gemma3n with two streams", "gemma3n", t.Gemma3nForCausalLM(t.Gemma3nTextConfig(**dict(
+            shape, num_key_value_heads=1, head_dim=16, num_hidden_layers=4, intermediate_size=[96, 96, 64, 128],
+            sliding_window=20, hidden_size_per_layer_input=64, laurel_rank=64, vocab_size_per_layer_input=WORDS,
+            num_kv_shared_layers=1, altup_num_inputs=2, altup_active_idx=1, final_logit_softcapping=None,
+            activation_sparsity_pattern=[0.0, 0.9, 0.0, 0.3], tie_word_embeddings=False,
+            layer_types=["full_attention", "sliding_attention", "sliding_attention", "sliding_attention"])))),
         ("deepseek_v2", "deepseek2", t.DeepseekV2ForCausalLM(t.DeepseekV2Config(
             **latent, q_lora_rank=None, kv_lora_rank=32, qk_nope_head_dim=24, qk_rope_head_dim=8, v_head_dim=16,
             n_routed_experts=6, num_experts_per_tok=3, n_shared_experts=2, moe_intermediate_size=32,
@@ -332,6 +348,19 @@ def gguf_keys(arch, c):
         if c["enable_moe_block"]:
             keys.update({"expert_count": c["num_experts"], "expert_used_count": c["top_k_experts"],
                          "expert_feed_forward_length": c["moe_intermediate_size"]})
+    elif arch == "gemma3n":
+        normal = statistics.NormalDist()
+        keys.update({"rope.freq_base": c["rope_theta"], "rope.freq_base_swa": c["rope_local_base_freq"],
+                     "attention.sliding_window_pattern": [kind == "sliding_attention" for kind in c["layer_types"]],
+                     "attention.sliding_window": c["sliding_window"],
+                     "attention.shared_kv_layers": c["num_kv_shared_layers"],
+                     "embedding_length_per_layer_input": c["hidden_size_per_layer_input"],
+                     "altup.num_inputs": c["altup_num_inputs"], "altup.active_idx": c["altup_active_idx"],
+                     # None for minus infinity, which JSON lacks.
+                     "activation_sparsity_scale": [normal.inv_cdf(part) if part else None
+                                                   for part in c["activation_sparsity_pattern"]]})
+        if c["final_logit_softcapping"]:
+            keys["final_logit_softcapping"] = c["final_logit_softcapping"]
     elif arch != "nemotron_h":
         keys["rope.freq_base"] = float(c.get("rope_theta") or c["rope_parameters"]["rope_theta"])
     if "intermediate_size" in c:
@@ -502,6 +531,7 @@ def gguf_names(arch, names, layers):
     for name in names:
         expert = re.search(r"\.experts\.(\d+)\.", name)
         plain = name.replace(expert.group(0), ".experts.") if expert else name
+        plain = plain.replace("model.language_model.", "model.")
         plain = plain.replace("e_score_correction_bias", "e_score_correction.bias").replace("expert_bias", "expert_bias.bias")
         if arch == "lfm2moe" and expert:
             plain = plain.removeprefix("model.")
@@ -510,6 +540,12 @@ def gguf_names(arch, names, layers):
         if ".act_fn." in name:  # a list over the layers in a key
             found[name] = "xielu." + name.split(".act_fn.")[1]
             continue
+        stacked = re.fullmatch(r"model\.(altup_\w+)\.(\d+)\.weight", plain)
+        if stacked:
+            mapped = known.get_name(f"model.{stacked.group(1)}.weight", try_suffixes=(".weight",))
+            found[name] = f"{mapped}#{stacked.group(2)}"
+            continue
+        plain = plain.replace(".correct_output_scale", ".correct_output_scale.weight")
         mapped = known.get_name(plain.replace(".dt_bias", ".dt_proj.bias"), try_suffixes=(".weight", ".bias"))
         if arch in ("granitehybrid", "granitemoe") and (".shared_mlp." in name or ".block_sparse_moe." in name):
             block, mixture = f"blk.{name.split('.')[2]}.ffn_", any("block_sparse_moe" in other for other in names)
@@ -549,10 +585,12 @@ def gguf_names(arch, names, layers):
 def greedy(model, prompt):
     """The tokens after the prompt, their logits, and the least lead of a choice."""
     import torch
+    # In 4.57 layers of Gemma 3n share keys and values through the cache alone.
+    cached = model.config.model_type.startswith("gemma3n")
     ids, rows, lead = list(prompt), [], math.inf
     with torch.no_grad():
         while len(ids) < len(prompt) + TOKENS:
-            row = model(input_ids=torch.tensor([ids]), use_cache=False).logits[0, -1]
+            row = model(input_ids=torch.tensor([ids]), use_cache=cached).logits[0, -1]
             best = torch.topk(row, 2).values
             lead = min(lead, float(best[0] - best[1]))
             rows.append([round(v * 1e4) for v in row.tolist()])
@@ -591,15 +629,16 @@ def main():
         with tempfile.TemporaryDirectory() as folder:
             made.save_pretrained(folder)
             path = os.path.join(folder, "model.safetensors")
-            plus = 0 if (arch.startswith("gemma") and arch != "gemma4") or arch in ("nemotron", "qwen3next", "qwen35", "qwen35moe") else 1
-            shapes = {key: value.shape for key, value in load_file(path).items()}
+            plus = 0 if (arch.startswith("gemma") and arch not in ("gemma3n", "gemma4")) or arch in ("nemotron", "qwen3next", "qwen35", "qwen35moe") else 1
+            # 4.57 writes the prefix into a name of Gemma 3n.
+            shapes = {key.replace("_model.language_model_", "_model_"): value.shape for key, value in load_file(path).items()}
             small = arch in ("starcoder2", "stablelm") or "lm_head.weight" not in shapes
             spreads = (0.25, 0.5) if small else (1.0, 0.25)
             if name == "gpt_oss with its limits":
                 spreads = (1.0, 0.25, 6.0)
             if arch.startswith("gemma"):
                 spreads = (0.125, 0.25) if arch == "gemma" else (0.125, 0.5)
-            scaled = [".q_norm."] if arch == "gemma4" else []  # its scores have no other scale
+            scaled = [".q_norm."] if arch in ("gemma3n", "gemma4") else []  # its scores have no other scale
             tensors = {key: generated(key, shape, 0 if any(part in key for part in scaled) else plus, spreads)
                        for key, shape in shapes.items()}
             save_file(tensors, path, metadata={"format": "pt"})

@@ -48,6 +48,11 @@ def cases(t):
         config["rope_theta"], config["rope_local_base_freq"] = rope["full_attention"]["rope_theta"], rope["sliding_attention"]["rope_theta"]
         config["rope_scaling"] = {"rope_type": "linear", "factor": 4.0}
 
+    def of_parts(config):  # 5.24 needs another package to make the other parts
+        text = dict(config)
+        config.clear()
+        config.update(model_type="gemma3n", text_config=text, architectures=["Gemma3nForConditionalGeneration"])
+
     nothing = lambda config: None
     gemma_long = dict(gemma, sliding_window=512)
     vision = dict(hidden_size=32, intermediate_size=32, num_hidden_layers=1, num_attention_heads=2, image_size=28, patch_size=14)
@@ -82,6 +87,10 @@ def cases(t):
         ("gemma3 with pictures", t.Gemma3ForConditionalGeneration(gemma_of_parts), nothing),
         ("mistral3 with pictures", t.Mistral3ForConditionalGeneration(mistral_of_parts), nothing),
         ("llava", t.LlavaForConditionalGeneration(llava), nothing),
+        ("gemma3n with pictures", t.Gemma3nForCausalLM(t.Gemma3nTextConfig(
+            **dict(shape, **three), head_dim=32, sliding_window=8, layer_types=kinds, num_kv_shared_layers=1,
+            hidden_size_per_layer_input=32, vocab_size_per_layer_input=70, laurel_rank=32, altup_num_inputs=3,
+            activation_sparsity_pattern=[0.9, 0.0, 0.5], final_logit_softcapping=10.0)), of_parts),
     ]
 
 
@@ -96,10 +105,11 @@ def main():
         with tempfile.TemporaryDirectory() as folder:
             made.save_pretrained(folder)
             path, config_path = os.path.join(folder, "model.safetensors"), os.path.join(folder, "config.json")
-            plus = 0 if name.startswith("gemma") else 1
+            plus = 0 if name.startswith("gemma") and not name.startswith("gemma3n") else 1
             shapes = {key: value.shape for key, value in load_file(path).items()}
-            spreads = (0.125, 0.5) if plus == 0 else (1.0, 0.25)
-            tensors = {key: common.generated(key, shape, plus, spreads) for key, shape in shapes.items()}
+            spreads = (0.125, 0.5) if name.startswith("gemma") else (1.0, 0.25)
+            queries = ".q_norm." if name.startswith("gemma3n") else "none"
+            tensors = {key: common.generated(key, shape, 0 if queries in key else plus, spreads) for key, shape in shapes.items()}
             save_file(tensors, path, metadata={"format": "pt"})
             with open(config_path, encoding="utf-8") as file:
                 config = json.load(file)

@@ -94,7 +94,8 @@ ModelCost ModelCost::Of(const model::Weights& weights, const kernels::KernelTabl
     const model::LayerWeights& layer = weights.layer(i);
     for (const model::Projection* projection :
          {&layer.qkv, &layer.q, &layer.k, &layer.v, &layer.attn_output, &layer.gate_up, &layer.gate,
-          &layer.up, &layer.down, &layer.router, &layer.input_gate, &layer.input_output})
+          &layer.up, &layer.down, &layer.router, &layer.input_gate, &layer.input_output,
+          &layer.streams.laurel_left, &layer.streams.laurel_right})
       add(*projection, 1, false);
     const double share = config.experts == 0 ? 0 : 1.0 * config.experts_used / config.experts;
     for (const model::ExpertWeights& expert : layer.experts) {
@@ -105,6 +106,8 @@ ModelCost ModelCost::Of(const model::Weights& weights, const kernels::KernelTabl
     add(layer.shared_expert.down, 1, false);
   }
   add(weights.layer_projection(), 1, false);
+  add(weights.stream_inputs(), 1, false);
+  for (const model::Projection& output : weights.stream_outputs()) add(output, 1, false);
   add(weights.head(), 1, true);
   cost.kv_bytes_per_token =
       static_cast<double>(model::Decoder::KvBlockBytes(config, weights.mode(), kernels, kv_dtype)) /

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -38,6 +39,7 @@ inline constexpr int kMaxVocabulary = 1 << 20;
 inline constexpr int kMaxContext = 1 << 24;
 inline constexpr int kMaxExperts = 1024;
 inline constexpr int kMaxExpertGroups = 64;
+inline constexpr int kMaxStreams = 8;
 
 // The values over which rows of queries and keys are normalised: before they rotate, or after it
 // (norm_rotated).
@@ -155,7 +157,17 @@ struct ModelConfig {
   // Values that a layer adds to its rows by a projection of them and of the token (per-layer
   // embeddings, Gemma 3n and 4); 0: none.
   int layer_inputs = 0;
+  int layer_vocab = 0;        // rows of the table of tokens for them; tokens beyond it have row 0
   bool layer_scales = false;  // what a layer gives is multiplied by a number of its own
+  // Residual streams of a row (AltUp, Gemma 3n); 0: the usual one. A layer runs on the active
+  // stream and changes all by what it gave.
+  int streams = 0;
+  int active_stream = 0;
+  int laurel_rank = 0;  // of a branch that is added to attention's output (LAuReL); 0: none
+  // [layers] Gates of a network that are less than so many standard deviations above the mean of
+  // their row become 0, and the others are reduced by that bound (Gemma 3n). -infinity: all stay;
+  // empty: in all layers.
+  std::vector<float> gate_cutoffs;
   GateKind gate = GateKind::kSilu;
   std::vector<Xielu> xielu;      // [layers] with that activation; empty: another
   bool gated = true;             // activation(gate) * up, otherwise activation(up)
@@ -282,6 +294,9 @@ struct ModelConfig {
   bool owns_kv(int layer) const {
     return has_attention(layer) &&
            (kv_layer.empty() || kv_layer[static_cast<size_t>(layer)] == layer);
+  }
+  bool cuts_gates(int layer) const {
+    return !gate_cutoffs.empty() && std::isfinite(gate_cutoffs[static_cast<size_t>(layer)]);
   }
   bool has_values(int layer) const { return !values_are_keys || has_window(layer); }
   int feed_forward_of(int layer) const {

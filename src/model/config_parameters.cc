@@ -29,6 +29,8 @@ constexpr Alias kAliases[] = {
     {"attention.q_lora_rank", "q_lora_rank"},
     {"attention.key_length_swa", "head_dim"},
     {"embedding_length_per_layer_input", "hidden_size_per_layer_input"},
+    {"altup.num_inputs", "altup_num_inputs"},
+    {"altup.active_idx", "altup_active_idx"},
     {"attention.layer_norm_rms_epsilon", "rms_norm_eps"},
     {"attention.layer_norm_rms_epsilon", "norm_eps"},
     {"attention.layer_norm_rms_epsilon", "layer_norm_epsilon"},
@@ -318,6 +320,46 @@ Result<std::vector<bool>> ConfigParameters::Listed(std::string_view name, int la
     listed[static_cast<size_t>(*layer)] = true;
   }
   return listed;
+}
+
+Result<std::vector<int>> ConfigParameters::IntsOfLayers(std::string_view name, int layers,
+                                                        int64_t low, int64_t high) const {
+  const Found found = Find(name);
+  const boost::json::array* list = found.value == nullptr ? nullptr : found.value->if_array();
+  if (list == nullptr) return HyperParameters::IntsOfLayers(name, layers, low, high);
+  std::vector<int> numbers;
+  for (const boost::json::value& item : *list) {
+    const int64_t* number = item.if_int64();
+    if (number == nullptr || *number < low || *number > high) break;
+    numbers.push_back(static_cast<int>(*number));
+  }
+  if (numbers.size() == list->size() && numbers.size() == static_cast<size_t>(layers))
+    return numbers;
+  return file_.Refuse(found.spelled,
+                      "must be a whole number from {} to {}, or {} of them, one for each layer",
+                      low, high, layers);
+}
+
+Result<std::vector<double>> ConfigParameters::NumbersOfLayers(std::string_view name, int layers,
+                                                              double low, double high) const {
+  const Found found = Find(name);
+  if (found.value == nullptr) return file_.Refuse(found.spelled, "is missing");
+  const boost::json::array* list = found.value->if_array();
+  std::vector<double> numbers;
+  for (size_t i = 0; list != nullptr && i < list->size(); ++i) {
+    boost::system::error_code error;
+    const boost::json::value& item = (*list)[i];
+    const double number =
+        item.is_number() ? item.to_number<double>(error) : std::numeric_limits<double>::quiet_NaN();
+    if (error || !(number >= low && number <= high)) break;
+    numbers.push_back(number);
+  }
+  if (list != nullptr && numbers.size() == list->size() &&
+      numbers.size() == static_cast<size_t>(layers))
+    return numbers;
+  return file_.Refuse(found.spelled,
+                      "must be a list of {} numbers from {} to {}, one for each layer", layers, low,
+                      high);
 }
 
 Result<std::vector<float>> ConfigParameters::Floats(std::string_view name) const {

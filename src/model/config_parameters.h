@@ -34,6 +34,10 @@ class ConfigParameters final : public HyperParameters {
   Result<std::vector<std::string>> Kinds(std::string_view name, int layers) const override;
   Result<std::vector<bool>> Listed(std::string_view name, int layers) const override;
   Result<std::vector<float>> Floats(std::string_view name) const override;
+  Result<std::vector<int>> IntsOfLayers(std::string_view name, int layers, int64_t low,
+                                        int64_t high) const override;
+  Result<std::vector<double>> NumbersOfLayers(std::string_view name, int layers, double low,
+                                              double high) const override;
   Result<std::vector<bool>> Recurrent(std::string_view kind, int layers) const override;
 
  private:

@@ -416,6 +416,152 @@ TEST(ModelConfigTest, ReadsWhatLayersOfGemma4Share) {
           "moe_intermediate_size is missing");
 }
 
+constexpr std::string_view kGemma3n = R"("model_type":"gemma3n_text","head_dim":32,
+    "sliding_window":16,"hidden_size_per_layer_input":32,"vocab_size_per_layer_input":36,
+    "laurel_rank":32,"layer_types":["sliding_attention","full_attention","sliding_attention",
+    "sliding_attention"],)";
+
+TEST(ModelConfigTest, ReadsTheStreamsOfGemma3n) {
+  // The keys of the published files that change no answer, too.
+  const auto config = ReadFolder(std::string(kGemma3n) + R"("num_kv_shared_layers":2,
+      "activation_sparsity_pattern":[0.95,0.0,0.5,0.999999],"intermediate_size":[96,96,64,32],
+      "altup_active_idx":2,"query_pre_attn_scalar":256,"altup_coef_clip":120.0,
+      "altup_lr_multiplier":1.0,"rope_local_base_freq":5e3,"final_logit_softcapping":null)");
+  ASSERT_TRUE(config.ok()) << config.status();
+  EXPECT_EQ(config->streams, 4);
+  EXPECT_EQ(config->active_stream, 2);
+  EXPECT_EQ(config->laurel_rank, 32);
+  EXPECT_EQ(config->layer_inputs, 32);
+  EXPECT_EQ(config->layer_vocab, 36) << "tokens beyond have the row of token 0";
+  EXPECT_EQ(config->feed_forwards, (std::vector<int>{96, 96, 64, 32}));
+  EXPECT_EQ(config->kv_layer, (std::vector<int>{0, 1, 0, 0}));
+  EXPECT_EQ(config->rope_window_freq_base, 5e3);
+  EXPECT_EQ(config->attention_scale, 1.0);
+  EXPECT_EQ(config->logit_softcap, 0);
+  // Quantiles of a normal distribution.
+  EXPECT_NEAR(config->gate_cutoffs[0], 1.6448536, 1e-6);
+  EXPECT_FALSE(config->cuts_gates(1));
+  EXPECT_NEAR(config->gate_cutoffs[2], 0, 1e-6);
+  EXPECT_TRUE(config->cuts_gates(2));
+  EXPECT_NEAR(config->gate_cutoffs[3], 4.7534243, 1e-5);
+  const kernels::KernelTable& table = kernels::KernelsFor(kernels::Isa::kScalar);
+  const size_t layer = 2 * 2 * (32 * 32 + 32 * 4);  // int8, two kv heads
+  EXPECT_EQ(Decoder::WindowBlockBytes(*config, WeightMode::kInt8, table), layer);
+  EXPECT_EQ(Decoder::KvBlockBytes(*config, WeightMode::kInt8, table), 2 * layer);
+
+  // The defaults of transformers' class: gates are cut in the first ten layers of more.
+  const auto few = ReadFolder(std::string(kGemma3n) + R"("num_kv_shared_layers":0)");
+  ASSERT_TRUE(few.ok()) << few.status();
+  EXPECT_EQ(few->logit_softcap, 30);
+  for (int i = 0; i < 4; ++i) EXPECT_FALSE(few->cuts_gates(i)) << i;
+  const auto full =
+      ReadFolder(std::string(kGemma3n) +
+                 R"("num_kv_shared_layers":0,"layer_types":["full_attention","full_attention",
+        "full_attention","full_attention"])");
+  ASSERT_TRUE(full.ok()) << full.status();
+  EXPECT_EQ(full->window, 0);
+}
+
+TEST(ModelConfigTest, RefusesFaultsOfGemma3n) {
+  const auto refused = [&](const std::string& keys, const std::string& part) {
+    ExpectFolderRefused(std::string(kGemma3n) + R"("num_kv_shared_layers":0,)" + keys, part);
+  };
+  for (const char* streams : {"0", "1", "9", "2.0", "\"4\""})
+    refused(std::string(R"("altup_num_inputs":)") + streams, "altup_num_inputs");
+  refused(R"("altup_active_idx":4)", "altup_active_idx must be a whole number from 0 to 3");
+  refused(R"("altup_active_idx":-1)", "altup_active_idx");
+  refused(R"("altup_correct_scale":false)", "altup_correct_scale");
+  for (const char* rank : {"0", "16", "48"})
+    refused(std::string(R"("laurel_rank":)") + rank, "laurel_rank");
+  for (const char* parts : {"[0.0,0.0,0.0]", "[0.0,0.0,0.0,0.0,0.0]", "[0.0,1.0,0.0,0.0]",
+                            "[0.0,-0.1,0.0,0.0]", "[0.0,\"0.5\",0.0,0.0]", "0.5", "[]", "{}"})
+    refused(std::string(R"("activation_sparsity_pattern":)") + parts,
+            "activation_sparsity_pattern must be a list of 4 numbers");
+  refused(R"("intermediate_size":[96,96,96])", "intermediate_size");
+  refused(R"("intermediate_size":[96,96,96,40])", "intermediate_size is 40 in layer 3");
+  refused(R"("intermediate_size":[96,96,96,"96"])", "intermediate_size");
+  refused(R"("num_key_value_heads":[2,2,2,2])", "num_key_value_heads");
+  refused(R"("hidden_size_per_layer_input":0)", "hidden_size_per_layer_input is 0");
+  refused(R"("hidden_size_per_layer_input":24)", "hidden_size_per_layer_input is 24");
+  refused(R"("vocab_size_per_layer_input":0)", "vocab_size_per_layer_input is 0");
+  refused(R"("vocab_size_per_layer_input":41)", "vocab_size_per_layer_input is 41");
+  refused(R"("hidden_activation":"silu")", "hidden_activation");
+  refused(R"("attention_bias":true)", "attention_bias");
+  refused(R"("rope_parameters":{"sliding_attention":{"rope_type":"linear"}})", "rope_type");
+  ExpectFolderRefused(std::string(kGemma3n) + R"("num_kv_shared_layers":3)",
+                      "no layer of its kind has keys for layer 1");
+  ExpectFolderRefused(std::string(kGemma3n) + R"("num_kv_shared_layers":4)",
+                      "num_kv_shared_layers is 4 of 4 layers");
+  ExpectFolderRefused(std::string(kGemma3n) + R"("layer_scales":1)",
+                      "num_kv_shared_layers is 15 of 4 layers");
+}
+
+// A GGUF has bounds of gates where a folder has shares, and the rank in its tensors' shape.
+TEST(ModelConfigTest, ReadsAGgufOfGemma3n) {
+  constexpr float kNone = -std::numeric_limits<float>::infinity();
+  struct Variant {
+    std::vector<float> cutoffs = {1.5F, kNone};
+    uint32_t streams = 4, active = 1, rank = 32;
+    bool left = true;
+  };
+  const auto read = [](const Variant& variant) {
+    Writer writer;
+    writer.String("general.architecture", "gemma3n");
+    for (const auto& [key, value] : std::initializer_list<std::pair<const char*, uint32_t>>{
+             {"block_count", 2},
+             {"context_length", 64},
+             {"embedding_length", 32},
+             {"feed_forward_length", 32},
+             {"attention.head_count", 2},
+             {"attention.head_count_kv", 1},
+             {"attention.key_length", 16},
+             {"attention.value_length", 16},
+             {"attention.sliding_window", 16},
+             {"attention.shared_kv_layers", 0},
+             {"embedding_length_per_layer_input", 32},
+             {"altup.num_inputs", variant.streams},
+             {"altup.active_idx", variant.active}})
+      writer.U32(fmt::format("gemma3n.{}", key), value);
+    writer.F32("gemma3n.attention.layer_norm_rms_epsilon", 1e-6F);
+    if (!variant.cutoffs.empty())
+      writer.Floats("gemma3n.activation_sparsity_scale", variant.cutoffs);
+    writer.Tensor("token_embd.weight", tensor::DType::kF32, {32, 40}, std::vector<float>(32 * 40));
+    if (variant.left)
+      writer.Tensor("blk.0.laurel_l.weight", tensor::DType::kF32, {32, variant.rank},
+                    std::vector<float>(size_t{32} * variant.rank));
+    const auto file = gguf::File::FromSource(gguf::MemorySource(writer.Build()));
+    CHECK(file.ok()) << file.status();
+    return ReadModelConfig(**file);
+  };
+  const auto config = read({});
+  ASSERT_TRUE(config.ok()) << config.status();
+  EXPECT_TRUE(config->cuts_gates(0));
+  EXPECT_FALSE(config->cuts_gates(1));
+  EXPECT_EQ(config->gate_cutoffs[0], 1.5F);
+  EXPECT_EQ(config->laurel_rank, 32);
+  EXPECT_EQ(config->active_stream, 1);
+  EXPECT_EQ(config->layer_vocab, 40);
+  EXPECT_EQ(config->logit_softcap, 0);
+
+  const auto refused = [&](const Variant& variant, const std::string& part,
+                           const std::string& reason = "model_hparam") {
+    const auto faulty = read(variant);
+    ASSERT_FALSE(faulty.ok()) << part;
+    EXPECT_EQ(faulty.status().reason(), reason);
+    EXPECT_THAT(faulty.status().message(), HasSubstr(part));
+  };
+  const std::string cutoffs = "gemma3n.activation_sparsity_scale";
+  refused({.cutoffs = {}}, cutoffs);
+  refused({.cutoffs = {1.5F}}, cutoffs);
+  refused({.cutoffs = {1.5F, std::numeric_limits<float>::quiet_NaN()}}, cutoffs);
+  refused({.cutoffs = {1.5F, -kNone}}, cutoffs);
+  refused({.streams = 1, .active = 0}, "gemma3n.altup.num_inputs");
+  refused({.streams = 9}, "gemma3n.altup.num_inputs");
+  refused({.active = 4}, "gemma3n.altup.active_idx");
+  refused({.rank = 16}, "laurel_rank is 16");
+  refused({.left = false}, "blk.0.laurel_l.weight", "model_tensor_missing");
+}
+
 TEST(ModelConfigTest, ReadsTheLayersOfLfm2) {
   const std::string lfm2 = R"("model_type":"lfm2",)";
   const std::string kinds = R"("layer_types":["conv","full_attention","conv","conv"])";

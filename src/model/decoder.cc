@@ -176,15 +176,17 @@ void Decoder::PlanExperts() {
 
 Status Decoder::Allocate() {
   const ModelConfig& config = weights_->config();
-  const int widest = std::max({config.width, config.max_q_rows(), recurrent_.inner,
-                               config.layer_inputs, config.latent_rank, config.query_rank});
+  const int widest =
+      std::max({config.width, config.max_q_rows(), recurrent_.inner, config.layer_inputs,
+                config.latent_rank, config.query_rank, config.laurel_rank});
   const auto max_rows = static_cast<size_t>(options_.max_rows);
   PlanExperts();
   // No layer may have this width in a mixture.
-  int feed_forward = 0;
+  int feed_forward = 0, up = 0;  // `up`: where gate and up are stored one behind the other
   for (int i = 0; i < config.layers; ++i) {
     if (!config.has_experts(i) || config.dense_and_experts)
       feed_forward = std::max(feed_forward, config.feed_forward_of(i));
+    if (config.cuts_gates(i)) up = std::max(up, config.feed_forward_of(i));
   }
   const int ones = std::max(recurrent_.conv_channels,
                             config.value_norm || config.head_norm == HeadNorm::kUnweighted
@@ -196,10 +198,11 @@ Status Decoder::Allocate() {
   }
   const int max_cols = std::max({widest, feed_forward, expert_width_});
 
-  const auto take_activations = [](BumpAllocator& carver, int rows, int cols) {
+  const auto take_activations = [](BumpAllocator& carver, int rows, int cols, int more = 0) {
     ActivationMemory memory;
     memory.quantized = carver.Take<std::byte>(kernels::QuantizedRowsBytes(rows, cols));
-    memory.floats = carver.Take<float>(static_cast<size_t>(rows) * static_cast<size_t>(cols));
+    memory.floats =
+        carver.Take<float>(static_cast<size_t>(rows) * static_cast<size_t>(cols + more));
     return memory;
   };
   const auto carve = [&](std::byte* base) {
@@ -220,7 +223,7 @@ Status Decoder::Allocate() {
       state_out_ = carver.Take<float>(max_rows * static_cast<size_t>(recurrent_.inner));
     }
     shared_ = take_activations(carver, options_.max_rows, widest);
-    shared_ffn_ = take_activations(carver, options_.max_rows, feed_forward);
+    shared_ffn_ = take_activations(carver, options_.max_rows, feed_forward, up);
     for (Worker& worker : workers_) {
       // One row of kOwnCopyFloats needs as much as any rows x columns of that product, but for
       // rounding to lines, and for the outliers, which count by row.
@@ -259,6 +262,14 @@ Status Decoder::Allocate() {
       layer_inputs_ = carver.Take<float>(max_rows * layer_inputs_stride_);
       layer_gate_ = carver.Take<float>(max_rows * layer_gate_stride_);
       for (Worker& worker : workers_) worker.layer_token = carver.Take<float>(layer_inputs_stride_);
+    }
+    if (config.streams != 0) {
+      streams_ = carver.Take<float>(max_rows * static_cast<size_t>(config.streams) *
+                                    static_cast<size_t>(config.width));
+      laurel_ = carver.Take<float>(
+          max_rows * static_cast<size_t>(weights_->layer(0).streams.laurel_left.columns()));
+      for (Worker& worker : workers_)
+        worker.stream_row = carver.Take<float>(static_cast<size_t>(config.width));
     }
     if (config.dense_and_experts)
       dense_ = carver.Take<float>(max_rows * static_cast<size_t>(config.width));
@@ -329,6 +340,7 @@ bool Decoder::RunLayers(const DecoderBatch& batch, Team& team) {
   ReadKeysAhead(0, batch, team);
   Embed(batch, team);
   if (weights_->config().layer_inputs != 0) EmbedLayers(batch, team);
+  if (weights_->config().streams != 0) SpreadStreams(rows, team);
   for (int i = 0; i < weights_->config().layers; ++i) {
     if (AbortsBefore(batch, i, team)) return false;
     if (weights_->fused()) {
@@ -337,6 +349,7 @@ bool Decoder::RunLayers(const DecoderBatch& batch, Team& team) {
       UnfusedLayer(i, batch, team);
     }
   }
+  if (weights_->config().streams != 0) MergeStreams(rows, team);
   return true;
 }
 
@@ -393,6 +406,7 @@ void Decoder::AttentionPart(int index, const DecoderBatch& batch, Activations* g
             &layer.attn_output, team);
   }
   workers_[static_cast<size_t>(team.worker())].ahead = {};
+  if (config.laurel_rank != 0) AddLaurel(index, rows, team);
   RopeAppend(index, batch, team);
   Attend(index, batch, team);
   CloseUpHeads(rows, team);
@@ -407,7 +421,8 @@ void Decoder::AttentionPart(int index, const DecoderBatch& batch, Activations* g
                                    : config.parallel        ? &layer.down
                                    : config.gated           ? &layer.gate_up
                                                             : &layer.up;
-  AddProduct(layer.attn_output, std::move(attended), layer.attn_after_norm, feed_forward, team);
+  AddProduct(layer.attn_output, std::move(attended), layer.attn_after_norm, feed_forward, team,
+             config.laurel_rank != 0 ? &kLaurelScale : nullptr);
   if (config.is_recurrent(index)) AddState(index, rows, team);
 }
 
@@ -424,6 +439,7 @@ Decoder::Activations Decoder::FeedForward(int index, int rows, Team& team) {
                             .norm_weight = layer.ffn_norm,
                             .norm_bias = layer.ffn_norm_bias},
                            config.gated ? layer.gate_up : layer.up, team);
+  if (config.cuts_gates(index)) return CutGateUp(index, std::move(in), team);
   return config.gated ? GateUp(layer.gate_up, layer.down, std::move(in), team)
                       : UpAlone(index, std::move(in), team);
 }

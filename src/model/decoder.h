@@ -15,6 +15,7 @@
 #include <array>
 #include <atomic>
 #include <memory>
+#include <numbers>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -222,6 +223,18 @@ class Decoder {
   void EmbedLayers(const DecoderBatch& batch, Team& team);
   void AddLayerInput(int index, const DecoderBatch& batch, Team& team);
   void AddNormed(float* x, float* sum, const float* after_norm, const float* scale) const;
+  // decoder_altup.cc: several residual streams, a branch of low rank, gates of which few count.
+  static constexpr float kLaurelScale = 1 / std::numbers::sqrt2_v<float>;
+  void CutGates(int layer, float* gates) const;
+  Activations CutGateUp(int index, Activations in, Team& team);
+  float* StreamsOf(size_t row) const;
+  void SpreadStreams(int rows, Team& team);
+  void RouteStreams(int layer, const float* x, float* weights, const Team& team);
+  void PredictStreams(int layer, size_t row, const Team& team);
+  void CorrectStreams(int layer, int rows, Team& team);
+  void AddToStreams(int layer, int rows, Team& team);
+  void MergeStreams(int rows, Team& team);
+  void AddLaurel(int index, int rows, Team& team);
   void ShowInput(InputObserver::Input input, int layer, const float* norm, const float* norm_bias,
                  int rows, Team& team);
   void NormRow(const float* x, const float* weight, const float* bias, float* out) const;
@@ -311,12 +324,15 @@ class Decoder {
   float* state_out_ = nullptr;   // [R][recurrent_.inner]: attn_, the same
   float* expanded_ = nullptr;    // [R][columns of LatentWeights::key_value], of latent attention
   ActivationMemory shared_;      // [R][max(width, q_rows, recurrent_.inner, latent ranks)]
-  ActivationMemory shared_ffn_;  // [R][most feed_forward]
+  // [R][most feed_forward]; twice as many floats where a layer cuts gates.
+  ActivationMemory shared_ffn_;
   // Buffers of inputs of each layer, null for models without.
   size_t layer_inputs_stride_ = 0;
   float* layer_inputs_ = nullptr;  // [R][layers][layer_inputs], padded
   size_t layer_gate_stride_ = 0;
   float* layer_gate_ = nullptr;  // [R][layer_inputs], padded
+  float* streams_ = nullptr;     // [R][streams][width], of several residual streams
+  float* laurel_ = nullptr;      // [R][laurel_rank, padded]
   float* dense_ = nullptr;       // [R][width] of the network in layers with experts
   // Unfused, or with a norm behind: what is added to the residual stream, [R][width].
   float* sum_ = nullptr;
@@ -361,6 +377,7 @@ class Decoder {
     ActivationMemory own;          // for steps of few rows: see Prepare
     ActivationMemory expert_row;   // one row of width, on its way to its experts
     float* layer_token = nullptr;  // [layers][layer_inputs] of one token
+    float* stream_row = nullptr;   // [width], of several residual streams
     std::byte* gemm = nullptr;     // kernels' scratch
     std::byte* attention = nullptr;
     kernels::ArgmaxState* best = nullptr;        // [max_head_rows], of the round `best_round`

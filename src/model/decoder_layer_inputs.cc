@@ -27,7 +27,8 @@ void Decoder::EmbedLayers(const DecoderBatch& batch, Team& team) {
   const float sum_scale = 1 / std::numbers::sqrt2_v<float>;
   team.ForEachRow(rows, [&](size_t row) {
     float* token = workers_[static_cast<size_t>(team.worker())].layer_token;
-    kernels::UnpackRow(weights_->layer_embedding(), batch.tokens[row], token);
+    const TokenId id = batch.tokens[row];
+    kernels::UnpackRow(weights_->layer_embedding(), id < config.layer_vocab ? id : 0, token);
     float* input = layer_inputs_ + row * layer_inputs_stride_;
     for (int i = 0; i < config.layers; ++i, input += inputs, token += inputs) {
       kernels_.rows.rms_norm(input, weights_->layer_projection_norm(), eps, config.layer_inputs,
@@ -45,6 +46,7 @@ void Decoder::AddLayerInput(int index, const DecoderBatch& batch, Team& team) {
   const int rows = static_cast<int>(batch.tokens.size());
   const auto width = static_cast<size_t>(config.width);
   const auto inputs = static_cast<size_t>(config.layer_inputs);
+  if (config.streams != 0) CorrectStreams(index, rows, team);
   Activations in = Prepare({.x = x_, .stride = width, .rows = rows, .cols = config.width},
                            layer.input_gate, team);
   Project(layer.input_gate, std::move(in), kernels::Epilogue::kStore, layer_gate_,
@@ -62,6 +64,11 @@ void Decoder::AddLayerInput(int index, const DecoderBatch& batch, Team& team) {
   const Projection* next =
       index + 1 < config.layers ? &weights_->layer(index + 1).first() : &weights_->head();
   if (weights_->fused()) ReadKeysAhead(index + 1, batch, team);
+  if (config.streams != 0) {
+    Project(layer.input_output, std::move(gated), kernels::Epilogue::kStore, sum_, width, next,
+            team);
+    return AddToStreams(index, rows, team);
+  }
   AddProduct(layer.input_output, std::move(gated), layer.input_after_norm, next, team,
              layer.output_scale);
 }

@@ -21,6 +21,8 @@ constexpr RenamedTensor kOuterTensors[] = {
     {"model.embed_tokens_per_layer.", "per_layer_token_embd."},
     {"model.per_layer_model_projection.", "per_layer_model_proj."},
     {"model.per_layer_projection_norm.", "per_layer_proj_norm."},
+    {"model.altup_projections.", "altup_proj."},
+    {"model.altup_unembed_projections.", "altup_unembd_proj."},
     {"model.norm.", "output_norm."},
     {"model.embedding_norm.", "token_embd_norm."},
     {"model.final_layernorm.", "output_norm."},
@@ -497,9 +499,15 @@ Status DecoderTensors::Split(const ModelConfig& config) {
                              6 * config.state_groups +
                              (config.latent_rank != 0 ? 2 * config.heads : 0) +
                              (config.attention_gate ? 2 * config.heads : 0);
-  tensors_.reserve(tensors_.size() * 3 +
+  tensors_.reserve(tensors_.size() * 3 + 2 * static_cast<size_t>(config.streams) +
                    static_cast<size_t>(config.layers) * static_cast<size_t>(parts_of_layer));
   Index();  // names moved; from here on none does
+  for (const char* stacked : {"altup_proj", "altup_unembd_proj"}) {  // a GGUF has all as one
+    std::vector<Part> parts;
+    for (int i = 0; i + 1 < config.streams; ++i)
+      parts.push_back({fmt::format("{}.{}.weight", stacked, i), config.width});
+    if (!parts.empty()) RETURN_IF_ERROR(Replace(fmt::format("{}.weight", stacked), parts));
+  }
   if (form_ == Form::kTransformers && config.recurrence == Recurrence::kMamba2) ShapeAsGguf(config);
   for (int layer = 0; layer < config.layers; ++layer) {
     const std::string block = fmt::format("blk.{}.", layer);

@@ -94,6 +94,7 @@ void Decoder::UnfusedLayer(int index, const DecoderBatch& batch, Team& team) {
     if (config.owns_kv(index)) project(layer.k, config.kv_rows(index));
     if (config.owns_kv(index) && config.has_values(index)) project(layer.v, config.kv_rows(index));
     if (config.attention_gate) project(layer.q_gate, config.q_rows(index));
+    if (config.laurel_rank != 0) AddLaurel(index, rows, team);
     RopeAppend(index, batch, team);
     Attend(index, batch, team);
     if (config.attention_gate) GateAttention(rows, team);
@@ -112,7 +113,8 @@ void Decoder::UnfusedLayer(int index, const DecoderBatch& batch, Team& team) {
   }
   // With parallel parts the feed-forward reads the residual stream before attention is added.
   const bool mixes = config.has_attention(index) || config.is_recurrent(index);
-  if (!config.parallel && mixes) add_sum(layer.attn_after_norm);
+  if (!config.parallel && mixes)
+    add_sum(layer.attn_after_norm, config.laurel_rank != 0 ? &kLaurelScale : nullptr);
   if (!config.has_feed_forward(index)) return;
   ShowInput(InputObserver::Input::kFeedForward, index, layer.ffn_norm, layer.ffn_norm_bias, rows,
             team);
@@ -130,6 +132,7 @@ void Decoder::UnfusedLayer(int index, const DecoderBatch& batch, Team& team) {
     float* gate = gate_ + row * ffn;
     if (!config.gated) return Activate(index, gate);
     const float* up = up_ + row * ffn;
+    if (config.cuts_gates(index)) CutGates(index, gate);
     if (config.gate == GateKind::kSilu) return kernels_.rows.silu_mul(gate, up, feed_forward, gate);
     for (size_t i = 0; i < ffn; ++i) gate[i] = GeluTanh(gate[i]) * up[i];
   });

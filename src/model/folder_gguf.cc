@@ -41,9 +41,11 @@ struct RowOrder {
   int64_t heads_of_group = 0;
   int64_t begin = 0;     // rows before those of value heads
   bool columns = false;  // the order is that of columns
+  int64_t known = 0;  // rows of the folder's tensor; the GGUF's further ones are its first; 0: none
 
   // The folder's row that becomes the GGUF's `row`.
   int64_t Source(int64_t row) const {
+    if (known != 0) return row < known ? row : 0;
     if (head == 0 || row < begin) return row;
     if (groups != 0) {
       const int64_t to = (row - begin) / head;
@@ -58,6 +60,7 @@ struct RowOrder {
 struct Piece {
   const StoredTensor* tensor;
   RowOrder order;
+  uint64_t bytes = tensor->bytes;  // in the GGUF
 };
 
 // A tensor of the GGUF: consecutive pieces of the folder's tensors.
@@ -88,6 +91,11 @@ std::optional<int> NumberAt(std::string_view text) {
 // and the number of the part.
 std::pair<std::string, int> WholeOf(const Family& family, const ModelConfig& config,
                                     const std::string& name) {
+  for (const std::string_view stacked : {"altup_proj.", "altup_unembd_proj."}) {
+    if (!name.starts_with(stacked)) continue;
+    if (const auto number = NumberAt(std::string_view(name).substr(stacked.size())))
+      return {std::string(stacked).append("weight"), *number};
+  }
   const auto in = InLayer(name);
   if (!in) return {name, 0};
   const auto whole = [&](std::string_view rest, int part) {
@@ -205,6 +213,7 @@ class Layout {
 
  private:
   static constexpr std::string_view kEmbedding = "token_embd.weight", kHead = "output.weight";
+  static constexpr std::string_view kLayerEmbedding = "per_layer_token_embd.weight";
 
   // Whether the head is the embedding in the folder, but has other multipliers in the GGUF.
   bool HasHeadOfItsOwn() const {
@@ -254,10 +263,13 @@ class Layout {
     whole.floats = first.shape.rows() == 1 || name.ends_with("ffn_gate_inp.weight") ||
                    name.ends_with("conv.weight") || name.ends_with("conv1d.weight") ||
                    name.ends_with(".ssm_a") || name.ends_with(".ssm_d") ||
-                   name.ends_with("ssm_norm.weight");
+                   name.ends_with("ssm_norm.weight") || name.ends_with("altup_router.weight") ||
+                   name.ends_with("_coef.weight");
     whole.type = whole.floats ? tensor::DType::kF32 : first.dtype;
     whole.shape = first.shape;
-    if (name.ends_with("_exps.weight")) {
+    if (name == kLayerEmbedding && first.shape.rows() < checkpoint_.config.vocab_size) {
+      PadLayerEmbedding(whole);
+    } else if (name.ends_with("_exps.weight") || name.starts_with("altup_")) {
       whole.shape = {first.shape.columns(), first.shape.rows(),
                      static_cast<int64_t>(pieces.size())};
     } else if (name.ends_with("_exps.bias")) {
@@ -280,6 +292,15 @@ class Layout {
     whole.bytes = tensor::RowBytes(whole.type, whole.shape.columns()) *
                   static_cast<uint64_t>(whole.shape.rows());
     return whole;
+  }
+
+  // Readers of a GGUF expect a row for each token.
+  void PadLayerEmbedding(WholeTensor& whole) const {
+    Piece& piece = whole.pieces[0];
+    piece.order.known = whole.shape.rows();
+    whole.shape = {whole.shape.columns(), checkpoint_.config.vocab_size};
+    piece.bytes = tensor::RowBytes(whole.type, whole.shape.columns()) *
+                  static_cast<uint64_t>(whole.shape.rows());
   }
 
   Status SetScales(WholeTensor& tensor) const {
@@ -422,6 +443,11 @@ class KeyWriter {
     for (int i = 0; i < config_.layers; ++i) shared += !config_.owns_kv(i);
     PutInt("attention.shared_kv_layers", shared);
     PutInt("embedding_length_per_layer_input", config_.layer_inputs);
+    if (config_.streams != 0) {
+      PutInt("altup.num_inputs", config_.streams);
+      PutInt("altup.active_idx", config_.active_stream);
+      out_.Floats(Named("activation_sparsity_scale"), config_.gate_cutoffs);
+    }
     if (config_.window_head_dim == 0) return;
     for (const char* key :
          {"attention.key_length_swa", "attention.value_length_swa", "rope.dimension_count_swa"})
@@ -712,7 +738,7 @@ class FolderSource final : public gguf::ComposedSource {
     if (tensor.floats) return ReadWidened(tensor, offset, out);
     if (!tensor.scales.empty()) return ReadScaled(tensor, offset, out);
     for (const Piece& piece : tensor.pieces) {
-      const uint64_t bytes = piece.tensor->bytes;
+      const uint64_t bytes = piece.bytes;
       if (offset < bytes) {
         const size_t here = static_cast<size_t>(std::min<uint64_t>(bytes - offset, out.size()));
         RETURN_IF_ERROR(ReadRows(piece, offset, out.first(here)));
@@ -727,7 +753,8 @@ class FolderSource final : public gguf::ComposedSource {
   }
 
   Status ReadRows(const Piece& piece, uint64_t offset, std::span<std::byte> out) const {
-    if (piece.order.head == 0) return store_->Read(*piece.tensor, offset, out);
+    if (piece.order.head == 0 && piece.order.known == 0)
+      return store_->Read(*piece.tensor, offset, out);
     const size_t row_bytes = piece.tensor->bytes / static_cast<size_t>(piece.tensor->shape.rows());
     while (!out.empty()) {
       const int64_t row = static_cast<int64_t>(offset / row_bytes);

@@ -103,6 +103,23 @@ Result<std::vector<int>> GgufParameters::IntsOfLayers(std::string_view name, int
   return numbers;
 }
 
+Result<std::vector<double>> GgufParameters::NumbersOfLayers(std::string_view name, int layers,
+                                                            double low, double high) const {
+  const std::optional<gguf::Value> value = Find(name);
+  if (!value) return Missing(name);
+  if (!value->is_array() || value->element != gguf::ValueType::kFloat32 ||
+      value->count != static_cast<uint64_t>(layers))
+    return WrongType(name, *value, fmt::format("{} floats, one for each layer", layers));
+  std::vector<double> numbers;
+  for (uint64_t i = 0; i < value->count; ++i) {
+    numbers.push_back(static_cast<double>(gguf::LoadUnaligned<float>(value->at(i))));
+    if (numbers.back() >= low && numbers.back() <= high) continue;
+    return RefuseParameter("{}{} is {} in layer {}, outside {}..{}", prefix_, name, numbers.back(),
+                           i, low, high);
+  }
+  return numbers;
+}
+
 Result<std::vector<bool>> GgufParameters::Positive(std::string_view name, int layers) const {
   const std::optional<gguf::Value> value = Find(name);
   if (!value) return Missing(name);

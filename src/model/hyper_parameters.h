@@ -54,10 +54,13 @@ class HyperParameters {
   virtual Result<int64_t> IntOfSome(std::string_view name, int64_t low, int64_t high) const {
     return Int(name, low, high);
   }
-  // As Int, for each of `layers` layers: a GGUF has a list, or one number for all; config.json has
-  // one number.
+  // As Int, for each of `layers` layers: a list, or one number for all.
   virtual Result<std::vector<int>> IntsOfLayers(std::string_view name, int layers, int64_t low,
                                                 int64_t high) const;
+  // A number for each of `layers` layers, in a list; low <= number <= high, where both may be
+  // infinite.
+  virtual Result<std::vector<double>> NumbersOfLayers(std::string_view name, int layers, double low,
+                                                      double high) const = 0;
   // For each of `layers` layers, whether a list of indices names it; of config.json alone.
   virtual Result<std::vector<bool>> Listed(std::string_view name, int layers) const = 0;
   // The kind of each of `layers` layers; of config.json alone.
@@ -112,6 +115,8 @@ class GgufParameters final : public HyperParameters {
   Result<int64_t> IntOfSome(std::string_view name, int64_t low, int64_t high) const override;
   Result<std::vector<int>> IntsOfLayers(std::string_view name, int layers, int64_t low,
                                         int64_t high) const override;
+  Result<std::vector<double>> NumbersOfLayers(std::string_view name, int layers, double low,
+                                              double high) const override;
 
  private:
   std::optional<gguf::Value> Find(std::string_view name) const {

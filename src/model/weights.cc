@@ -155,8 +155,8 @@ class WeightsLoader {
     std::vector<std::vector<Projection*>> attention, feed_forward;
     bool any = has_blocks(&weights->head_);
     for (LayerWeights& layer : weights->layers_) {
-      attention.push_back(
-          {&layer.qkv, &layer.q, &layer.k, &layer.v, &layer.q_gate, &layer.recurrent.in});
+      attention.push_back({&layer.qkv, &layer.q, &layer.k, &layer.v, &layer.q_gate,
+                           &layer.recurrent.in, &layer.streams.laurel_left});
       feed_forward.push_back({&layer.gate_up, &layer.gate, &layer.up});
       any |= std::any_of(attention.back().begin(), attention.back().end(), has_blocks) ||
              std::any_of(feed_forward.back().begin(), feed_forward.back().end(), has_blocks);
@@ -610,11 +610,52 @@ class WeightsLoader {
     return PlanVector(prefix + "layer_output_scale.weight", &layer.output_scale, 1);
   }
 
+  // What a layer with several residual streams has in addition.
+  Status PlanStreamsOf(const std::string& prefix, StreamWeights& streams) {
+    const ModelConfig& c = weights_->config_;
+    const int count = c.streams;
+    const auto matrix = [&](const char* name, int columns, int rows, const float** target,
+                            float scale = 1) -> Status {
+      ASSIGN_OR_RETURN(const StoredTensor* tensor,
+                       arena_.Expect(fmt::format("{}{}.weight", prefix, name), {columns, rows}));
+      arena_.PlanVector({tensor}, target, 0, scale);
+      return OkStatus();
+    };
+    RETURN_IF_ERROR(PlanVector(prefix + "altup_router_norm.weight", &streams.router_norm));
+    RETURN_IF_ERROR(
+        matrix("altup_router", c.width, count, &streams.router, 1 / static_cast<float>(c.width)));
+    RETURN_IF_ERROR(matrix("altup_predict_coef", count, count * count, &streams.predict));
+    RETURN_IF_ERROR(matrix("altup_correct_coef", count, count, &streams.correct));
+    RETURN_IF_ERROR(PlanVector(prefix + "altup_correct_scale.weight", &streams.output_scale));
+    RETURN_IF_ERROR(
+        PlanOne(prefix + "laurel_l", {c.width, c.laurel_rank}, false, &streams.laurel_left));
+    RETURN_IF_ERROR(
+        PlanOne(prefix + "laurel_r", {c.laurel_rank, c.width}, false, &streams.laurel_right));
+    return PlanVector(prefix + "laurel_post_norm.weight", &streams.laurel_norm);
+  }
+
+  Status PlanStreamInputs() {
+    const ModelConfig& c = weights_->config_;
+    ASSIGN_OR_RETURN(const WeightArena::Tensors parts,
+                     ExpectParts("altup_proj", c.streams - 1, c.width, c.width));
+    return PlanProjection(parts, &weights_->stream_inputs_);
+  }
+
+  Status PlanStreamOutputs() {
+    const ModelConfig& c = weights_->config_;
+    ASSIGN_OR_RETURN(const WeightArena::Tensors parts,
+                     ExpectParts("altup_unembd_proj", c.streams - 1, c.width, c.width));
+    weights_->stream_outputs_.resize(parts.size());
+    for (size_t i = 0; i < parts.size(); ++i)
+      RETURN_IF_ERROR(PlanProjection({parts[i]}, &weights_->stream_outputs_[i]));
+    return OkStatus();
+  }
+
   Status PlanLayerInputs() {
     const ModelConfig& c = weights_->config_;
     const int64_t inputs = int64_t{c.layers} * c.layer_inputs;
     ASSIGN_OR_RETURN(const StoredTensor* embedding,
-                     arena_.Expect("per_layer_token_embd.weight", {inputs, c.vocab_size}));
+                     arena_.Expect("per_layer_token_embd.weight", {inputs, c.layer_vocab}));
     ASSIGN_OR_RETURN(layer_embedding_matrix_,
                      arena_.PlanMatrix({embedding}, FormatAmongOthers(*embedding)));
     RETURN_IF_ERROR(
@@ -659,6 +700,7 @@ class WeightsLoader {
     const ModelConfig& c = weights_->config_;
     const std::string prefix = fmt::format("blk.{}.", index);
     LayerWeights& layer = weights_->layers_[static_cast<size_t>(index)];
+    if (c.streams != 0) RETURN_IF_ERROR(PlanStreamsOf(prefix, layer.streams));
     if (c.has_attention(index)) RETURN_IF_ERROR(PlanAttention(index, prefix, layer));
     if (c.is_recurrent(index)) RETURN_IF_ERROR(PlanRecurrent(prefix, layer));
     if (!c.has_feed_forward(index)) return OkStatus();
@@ -671,6 +713,8 @@ class WeightsLoader {
       // no network for all rows
     } else if (!c.gated) {
       RETURN_IF_ERROR(PlanUngatedFeedForward(prefix, layer));
+    } else if (options_.fuse && c.cuts_gates(index)) {
+      RETURN_IF_ERROR(PlanCutFeedForward(index, prefix, layer));
     } else if (options_.fuse) {
       RETURN_IF_ERROR(PlanFeedForward(prefix + "ffn_gate.weight", prefix + "ffn_up.weight",
                                       prefix + "ffn_down.weight", c.feed_forward_of(index),
@@ -682,6 +726,19 @@ class WeightsLoader {
     if (c.norm_after)
       RETURN_IF_ERROR(PlanVector(prefix + "post_ffw_norm.weight", &layer.ffn_after_norm));
     return PlanLayerInput(prefix, layer);
+  }
+
+  // A bound of the gates depends on all of them, so that no epilogue may join gate and up.
+  Status PlanCutFeedForward(int index, const std::string& prefix, LayerWeights& layer) {
+    const ModelConfig& c = weights_->config_;
+    const int feed_forward = c.feed_forward_of(index);
+    WeightArena::Tensors gate_up;
+    for (const char* name : {"ffn_gate.weight", "ffn_up.weight"}) {
+      ASSIGN_OR_RETURN(gate_up.emplace_back(),
+                       arena_.Expect(prefix + name, {c.width, feed_forward}));
+    }
+    RETURN_IF_ERROR(PlanProjection(gate_up, &layer.gate_up));
+    return PlanOne(prefix + "ffn_down", {feed_forward, c.width}, false, &layer.down);
   }
 
   Status PlanUngatedFeedForward(const std::string& prefix, LayerWeights& layer) {
@@ -716,7 +773,9 @@ class WeightsLoader {
     const ModelConfig& c = weights_->config_;
     weights_->layers_.resize(static_cast<size_t>(c.layers));
     if (c.layer_inputs != 0) RETURN_IF_ERROR(PlanLayerInputs());
+    if (c.streams != 0) RETURN_IF_ERROR(PlanStreamInputs());
     for (int i = 0; i < c.layers; ++i) RETURN_IF_ERROR(PlanLayer(i));
+    if (c.streams != 0) RETURN_IF_ERROR(PlanStreamOutputs());
     RETURN_IF_ERROR(PlanNorm(std::string(c.output_norm), &weights_->output_norm_,
                              &weights_->output_norm_bias_, static_cast<float>(c.logit_scale)));
     ASSIGN_OR_RETURN(const StoredTensor* embedding,

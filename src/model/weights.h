@@ -85,6 +85,19 @@ struct LatentWeights {
   Projection key_value;
 };
 
+// What a layer with several residual streams has in addition (decoder_altup.cc). The small matrices
+// are floats.
+struct StreamWeights {
+  const float* router_norm = nullptr;   // [width]
+  const float* router = nullptr;        // [streams][width], divided by the width
+  const float* predict = nullptr;       // [streams][streams][streams]: to, from, by the router
+  const float* correct = nullptr;       // [streams][streams]: of a stream, by the router
+  const float* output_scale = nullptr;  // [width], of the active stream for the layer's own input
+  Projection laurel_left;               // [width] -> laurel_rank
+  Projection laurel_right;              // [laurel_rank] -> width
+  const float* laurel_norm = nullptr;   // [width]
+};
+
 // Norms are null where the family has none.
 struct LayerWeights {
   const float* attn_norm = nullptr;       // [width]
@@ -107,13 +120,16 @@ struct LayerWeights {
   RecurrentWeights recurrent;            // instead of qkv and attn_output, or with them
   const float* ffn_norm = nullptr;       // [width]
   const float* ffn_norm_bias = nullptr;  // [width]; as that of attn_norm
-  Projection gate_up;   // [width] -> 2 * feed_forward, 16 + 16 per panel; empty if not fused
+  // [width] -> 2 * feed_forward, 16 + 16 per panel; empty if not fused. In a layer that cuts gates,
+  // all of gate, then all of up.
+  Projection gate_up;
   Projection gate, up;  // [width] -> feed_forward each; empty if fused, but for up without a gate
   Projection down;      // [feed_forward] -> width
   // Per-layer embeddings, where the model has them.
   Projection input_gate;                    // [width] -> layer_inputs
   Projection input_output;                  // [layer_inputs] -> width
   const float* input_after_norm = nullptr;  // [width]
+  StreamWeights streams;                    // of a model with several residual streams
   // Instead of gate, up and down, in a layer of a mixture that has experts. With them, if the model
   // has both.
   Projection router;  // [width] -> experts, then the shared expert's gate if it has one
@@ -196,6 +212,10 @@ class Weights {
   const kernels::PackedMatrix& layer_embedding() const { return layer_embedding_; }
   const Projection& layer_projection() const { return layer_projection_; }
   const float* layer_projection_norm() const { return layer_projection_norm_; }
+  // [width] -> all residual streams but the first, one after another; empty for one stream.
+  const Projection& stream_inputs() const { return stream_inputs_; }
+  // [streams - 1], [width] -> width: of each stream but the first, for the output.
+  const std::vector<Projection>& stream_outputs() const { return stream_outputs_; }
 
   // Size of the arena, which is all the memory that the weights take; for planned weights the size
   // that it would have.
@@ -219,6 +239,8 @@ class Weights {
   kernels::PackedMatrix layer_embedding_;
   Projection layer_projection_;
   const float* layer_projection_norm_ = nullptr;
+  Projection stream_inputs_;
+  std::vector<Projection> stream_outputs_;
   size_t bytes_ = 0;
   kernels::AlignedBuffer arena_;
   kernels::AlignedBuffer outliers_;  // weights that outliers meet, of all projections

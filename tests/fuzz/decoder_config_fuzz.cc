@@ -110,6 +110,15 @@ void CheckConfig(const model::ModelConfig& config) {
   of_layers(config.without_experts.size());
   of_layers(config.feed_forward_alone.size());
   of_layers(config.xielu.size());
+  of_layers(config.kv_layer.size());
+  of_layers(config.feed_forwards.size());
+  of_layers(config.gate_cutoffs.size());
+  CHECK(config.layer_inputs == 0 ||
+        (config.layer_vocab >= 1 && config.layer_vocab <= config.vocab_size));
+  CHECK(config.streams == 0 || (config.streams >= 2 && config.streams <= model::kMaxStreams &&
+                                config.layer_inputs != 0 && config.laurel_rank >= 32));
+  CHECK(config.active_stream >= 0 && config.active_stream < std::max(config.streams, 1));
+  CHECK(config.laurel_rank % 32 == 0);
   CHECK(model::RecurrenceFault(config) == nullptr);
   CHECK(config.recurrence == model::Recurrence::kNone ||
         model::Decoder::StateBytes(config) % 64 == 0);

@@ -5,6 +5,7 @@ Files are named after their contents, so running it again changes nothing. Findi
 """
 import gzip
 import json
+import math
 import pathlib
 import re
 import struct
@@ -648,8 +649,9 @@ def decoder_configs():
 
     Of the families that have a model of each kind of layer all tensors are listed, of the others the embedding alone."""
     goldens = json.loads((HERE.parent / "golden/decoder_families.json").read_text())
-    whole = ("apertus", "deepseek_v3", "falcon h1", "gemma4 with shared keys", "gemma4 with experts", "gpt_oss", "lfm2moe",
-             "llama4 with layers without experts", "nemotron_h", "granite hybrid with experts", "qwen35 with experts")
+    whole = ("apertus", "deepseek_v3", "falcon h1", "gemma3n with two streams", "gemma4 with shared keys", "gemma4 with experts",
+             "gpt_oss", "lfm2moe", "llama4 with layers without experts", "nemotron_h", "granite hybrid with experts",
+             "qwen35 with experts")
     unused = ("_token_id", "architectures", "attention_dropout", "dtype", "initializer_range", "transformers_version", "use_cache")
     files, seen = {}, set()
     for entry in goldens:
@@ -676,6 +678,8 @@ def decoder_gguf(architecture, keys):
             return 9, struct.pack("<IQ", kinds.pop(), len(value)) + b"".join(payload(item)[1] for item in value)
         if isinstance(value, str):
             return 8, gguf_string(value.encode())
+        if value is None:
+            return 6, struct.pack("<f", -math.inf)
         if isinstance(value, bool):
             return 7, struct.pack("<B", value)
         return (6, struct.pack("<f", value)) if isinstance(value, float) else (4, struct.pack("<I", value))
@@ -685,7 +689,10 @@ def decoder_gguf(architecture, keys):
         layers = keys["apertus.block_count"]
         keys |= {f"xielu.{name}": [value] * layers for name, value in (("alpha_p", 0.5), ("alpha_n", 0.25), ("beta", 0.5), ("eps", -1e-6))}
     pairs = [gguf_key(key.encode(), *payload(value)) for key, value in {"general.architecture": architecture, **keys}.items()]
-    return gguf_file(pairs, [(b"token_embd.weight", [64, 1], 0, 0)], data=b"\0" * 256)
+    tensors = [(b"token_embd.weight", [64, 1], 0, 0)]
+    if architecture == "gemma3n":  # has the rank
+        tensors.append((b"blk.0.laurel_l.weight", [1, 32], 0, 256))
+    return gguf_file(pairs, tensors, data=b"\0" * 128 * (1 + len(tensors)))
 
 
 def encoder_configs():

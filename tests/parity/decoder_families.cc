@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <fstream>
+#include <limits>
 #include <map>
 #include <sstream>
 #include <utility>
@@ -37,7 +38,8 @@ struct GeneratedTensor {
 
 bool HasNormsLessOne(const FamilyGolden& golden) {
   const auto& family = golden.family;
-  return (family.starts_with("gemma") && !family.starts_with("gemma4")) || family == "nemotron" ||
+  const bool whole = family.starts_with("gemma3n") || family.starts_with("gemma4");
+  return (family.starts_with("gemma") && !whole) || family == "nemotron" ||
          family == "nemotron with biases" || family.starts_with("qwen3next") ||
          family.starts_with("qwen35");
 }
@@ -56,16 +58,20 @@ std::vector<GeneratedTensor> TensorsOf(const FamilyGolden& golden) {
     size_t kind = out.name.find("embed_tokens") == std::string::npos;
     if (spreads.size() > 2 && out.name.ends_with(".gate_up_proj_bias")) kind = 2;
     out.values = GeneratedFloats(HashOfBytes(out.name), count, spreads[kind].to_number<float>());
-    // Scores of Gemma 4 have no other scale than the norm of queries.
+    // Scores of Gemma 3n and 4 have no other scale than the norm of queries.
     const bool queries =
-        golden.family.starts_with("gemma4") && out.name.find(".q_norm.") != std::string::npos;
+        (golden.family.starts_with("gemma3n") || golden.family.starts_with("gemma4")) &&
+        out.name.find(".q_norm.") != std::string::npos;
     if (out.name.find("norm") != std::string::npos && !out.name.ends_with(".bias") &&
         !HasNormsLessOne(golden) && !queries) {
       for (float& value : out.values) value += 1;
     }
     if (out.name.ends_with(".layer_scalar") || out.name.ends_with(".router.scale") ||
-        out.name.ends_with(".per_expert_scale")) {
+        out.name.ends_with(".per_expert_scale") || out.name.ends_with(".correct_output_scale")) {
       for (float& value : out.values) value += 1;
+    }
+    if (out.name.ends_with(".modality_router.weight")) {
+      for (float& value : out.values) value *= static_cast<float>(out.shape[1]) / 4;
     }
     if (out.name.ends_with(".act_fn.beta")) out.values[0] += 0.5F;
     if (out.name.ends_with(".act_fn.eps")) out.values[0] = -1e-6F;
@@ -265,15 +271,21 @@ gguf::testing::Bytes GgufBytesOf(const FamilyGolden& golden, tensor::DType type)
     } else if (key.value().is_array()) {
       const json::array& list = key.value().as_array();
       const bool flags = list.at(0).is_bool();
+      const bool floats = list.at(0).is_double() || list.at(0).is_null();
       gguf::testing::Bytes bytes;
       for (const auto& item : list) {
-        if (flags) {
+        if (floats) {
+          gguf::testing::Append(&bytes, item.is_null() ? -std::numeric_limits<float>::infinity()
+                                                       : item.to_number<float>());
+        } else if (flags) {
           gguf::testing::Append(&bytes, static_cast<uint8_t>(item.as_bool()));
         } else {
           gguf::testing::Append(&bytes, item.to_number<int32_t>());
         }
       }
-      const auto element = flags ? gguf::ValueType::kBool : gguf::ValueType::kInt32;
+      const auto element = floats  ? gguf::ValueType::kFloat32
+                           : flags ? gguf::ValueType::kBool
+                                   : gguf::ValueType::kInt32;
       writer.RawArray(name, static_cast<uint32_t>(element), list.size(), bytes);
     } else if (key.value().is_double()) {
       writer.F32(name, key.value().to_number<float>());
@@ -374,8 +386,9 @@ gguf::testing::Bytes GgufBytesOf(const FamilyGolden& golden, tensor::DType type)
     } else if (tensor.shape.size() == 1 || tensor.shape[0] == 1) {
       writer.Tensor(name, tensor::DType::kF32, {tensor.values.size()}, tensor.values);
     } else {
-      // Routers stay floats.
-      const bool router = name.find("ffn_gate_inp") != std::string::npos;
+      // Routers and coefficients stay floats.
+      const bool router = name.find("ffn_gate_inp") != std::string::npos ||
+                          name.find(".altup_") != std::string::npos;
       writer.Tensor(name, router ? tensor::DType::kF32 : type, {tensor.shape[1], tensor.shape[0]},
                     tensor.values);
     }

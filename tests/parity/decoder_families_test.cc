@@ -126,7 +126,7 @@ bool IsMixture(const FamilyGolden& golden) {
 class DecoderFamilies : public testing::TestWithParam<Isa> {};
 
 TEST_P(DecoderFamilies, FloatsGiveTheLogitsAndChoicesOfTransformersInBothForms) {
-  ASSERT_EQ(FamilyGoldens().size(), 82U);
+  ASSERT_EQ(FamilyGoldens().size(), 84U);
   for (const FamilyGolden& golden : FamilyGoldens()) {
     for (const bool folder : {false, true}) {
       SCOPED_TRACE(golden.family + (folder ? " as a folder" : " as GGUF"));
@@ -143,7 +143,7 @@ TEST_P(DecoderFamilies, FloatsGiveTheLogitsAndChoicesOfTransformersInBothForms) 
 
 // Folders as transformers 5 writes them, as 4 did, and of text models inside multimodal ones.
 TEST_P(DecoderFamilies, FoldersOfEveryFormGiveTheLogitsOfTransformers) {
-  ASSERT_EQ(FolderGoldens().size(), 23U);
+  ASSERT_EQ(FolderGoldens().size(), 24U);
   for (const FamilyGolden& golden : FolderGoldens()) {
     SCOPED_TRACE(golden.family);
     const auto weights = LoadFolder(golden, WeightMode::kF32);
@@ -942,6 +942,53 @@ TEST(DecoderFamiliesTest, AGemma4ThatContradictsItsTensorsIsRefused) {
     changed.entry.at("config").as_object()[each.key] = each.value;
     const auto weights = LoadFolder(changed, WeightMode::kF32);
     ASSERT_FALSE(weights.ok()) << each.family << ", " << each.key;
+    EXPECT_EQ(weights.status().reason(), each.reason) << each.key << ": " << weights.status();
+    EXPECT_NE(weights.status().message().find(each.part), std::string::npos) << weights.status();
+  }
+}
+
+TEST(DecoderFamiliesTest, AGemma3nThatContradictsItsTensorsIsRefused) {
+  struct Case {
+    std::string key;
+    boost::json::value value;
+    std::string_view reason, part;
+  };
+  using Shape = boost::json::array;
+  const std::string layer = "model.language_model.layers.1.";
+  for (const Case& each : {
+           Case{"altup_num_inputs", 3, "st_shape", "modality_router"},
+           Case{"altup_num_inputs", 5, "model_tensor_missing", "altup_proj.3"},
+           Case{"laurel_rank", 64, "st_shape", "laurel.linear_left"},
+           Case{"num_kv_shared_layers", 1, "model_tensor_missing", "attn_k"},
+           Case{"hidden_size_per_layer_input", 64, "st_shape", "embed_tokens_per_layer"},
+           Case{"vocab_size_per_layer_input", 79, "st_shape", "embed_tokens_per_layer"},
+           Case{"intermediate_size", Shape{96, 96, 96, 64, 96, 96}, "st_shape", "mlp"},
+           // Tensors of other shapes.
+           Case{layer + "altup.prediction_coefs.weight", Shape{4, 4}, "st_shape",
+                "prediction_coefs"},
+           Case{layer + "altup.correction_coefs.weight", Shape{16, 4}, "st_shape",
+                "correction_coefs"},
+           Case{layer + "altup.correct_output_scale", Shape{32}, "st_shape",
+                "correct_output_scale"},
+           Case{layer + "laurel.linear_right.weight", Shape{32, 32}, "st_shape",
+                "laurel.linear_right"},
+           Case{"model.language_model.altup_projections.2.weight", Shape{64, 32}, "st_shape",
+                "altup_projections.2"},
+           Case{"model.language_model.altup_unembed_projections.0.weight", Shape{32, 64},
+                "st_shape", "altup_unembed_projections.0"},
+           Case{"model.language_model.altup_projections.3.weight", Shape{64, 64}, "model_hparam",
+                "altup_proj.3"},
+       }) {
+    FamilyGolden changed = GoldenOf("gemma3n");
+    if (each.key == "num_kv_shared_layers") {
+      boost::json::object& tensors = changed.entry.at("tensors").as_object();
+      for (const char* name : {"k_proj.weight", "v_proj.weight", "k_norm.weight"})
+        tensors.erase(fmt::format("model.language_model.layers.4.self_attn.{}", name));
+    }
+    const bool tensor = each.key.starts_with("model.");
+    changed.entry.at(tensor ? "tensors" : "config").as_object()[each.key] = each.value;
+    const auto weights = LoadFolder(changed, WeightMode::kF32);
+    ASSERT_FALSE(weights.ok()) << each.key;
     EXPECT_EQ(weights.status().reason(), each.reason) << each.key << ": " << weights.status();
     EXPECT_NE(weights.status().message().find(each.part), std::string::npos) << weights.status();
   }

@@ -159,6 +159,9 @@ Status ReadMamba2Biases(const FamilySource& source, ModelConfig& config);
 // the heads and the rotation of those with a window, shared keys and values, widths of
 // feed-forwards, and whether values are keys.
 Status ReadLayerShapes(const FamilySource& source, int every, ModelConfig& config);
+// Parts of it: the last layers read keys and values of the last layer of their kind before them.
+Status ShareKeysAndValues(const FamilySource& source, ModelConfig& config);
+Status ReadFeedForwards(const FamilySource& source, ModelConfig& config);
 // Inputs of each layer (per-layer embeddings).
 Status ReadLayerInputs(const FamilySource& source, ModelConfig& config);
 
@@ -189,7 +192,7 @@ extern const Family kMinistral3;
 extern const Family kQwen3Next, kQwen35, kQwen35Moe;
 extern const Family kGptOss;
 extern const Family kDeepseekV2, kDeepseekV3;
-extern const Family kGemma4;
+extern const Family kGemma3n, kGemma4;
 extern const Family kLlama4;
 
 }  // namespace tutti::model

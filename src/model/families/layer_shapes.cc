@@ -18,7 +18,8 @@ Status ReadWindowHeads(const FamilySource& source, ModelConfig& config) {
   const auto first = std::find(config.windowed.begin(), config.windowed.end(), true);
   config.window_kv_heads = kv_heads[static_cast<size_t>(first - config.windowed.begin())];
   // A folder states them for each kind of layer, a GGUF for each layer.
-  for (int i = 0; source.form == Form::kGguf && i < config.layers; ++i) {
+  for (int i = 0; i < config.layers; ++i) {
+    if (source.form == Form::kTransformers && !config.has_window(i)) continue;
     if (kv_heads[static_cast<size_t>(i)] == config.kv_heads_of(i)) continue;
     return RefuseParameter("{} differs among layers of one kind, which is not supported",
                            keys.Spelled(kHeads));
@@ -38,7 +39,8 @@ Status ReadWindowHeads(const FamilySource& source, ModelConfig& config) {
   return OkStatus();
 }
 
-// The last layers read keys and values of the last layer of their kind before them.
+}  // namespace
+
 Status ShareKeysAndValues(const FamilySource& source, ModelConfig& config) {
   constexpr std::string_view kShared = "attention.shared_kv_layers";
   ASSIGN_OR_RETURN(const int64_t shared, source.keys.IntOr(kShared, 0, 0, kMaxLayers));
@@ -76,8 +78,6 @@ Status ReadFeedForwards(const FamilySource& source, ModelConfig& config) {
     config.feed_forwards = std::move(widths);
   return OkStatus();
 }
-
-}  // namespace
 
 Status ReadLayerShapes(const FamilySource& source, int every, ModelConfig& config) {
   RETURN_IF_ERROR(ReadKindsOfLayers(source, every, config));
@@ -122,7 +122,8 @@ Status ReadLayerInputs(const FamilySource& source, ModelConfig& config) {
   const StoredTensor* tokens = source.store.Find("token_embd.weight");
   const int64_t rows = tokens == nullptr ? 0 : tokens->shape.rows();
   ASSIGN_OR_RETURN(const int64_t stated, source.keys.IntOr(kTokens, rows, 0, kMaxVocabulary));
-  if (stated == rows) return OkStatus();
+  config.layer_vocab = static_cast<int>(stated);
+  if (stated == rows || (config.streams != 0 && stated >= 1 && stated < rows)) return OkStatus();
   return RefuseParameter("{} is {}, but there are {} tokens, which is not supported",
                          source.keys.Spelled(kTokens), stated, rows);
 }
