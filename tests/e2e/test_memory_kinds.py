@@ -12,6 +12,7 @@ from harness import MODEL, Server, amount, figure
 from random_models import Shape
 
 CLIENTS = amount(12, 12, 24)
+FEW = amount(8, 8, 12)  # of servers that run four sequences: more prompts than so little memory lets wait are refused
 TURNS = amount(1, 1, 12)
 MOST_TURNS = 20  # until a sequence is preempted, which depends on how the requests come
 WORDS = "river stone cloud lemon seven north glass winter copper garden letter window".split()
@@ -22,6 +23,11 @@ KINDS = {
     "qwen35": Shape(4, 128, 2, 1, 64, 256, "qwen35", attention=(3,), taps=4, state_heads=4, state_size=32, state_head_size=32,
                     state_groups=2),
     "gemma3": Shape(12, 128, 4, 4, 32, 256, "gemma3", window=64),
+    # Heads of two sizes, the last layers share keys and values, and layers have inputs of their own.
+    "gemma4": Shape(8, 128, 4, 2, 32, 256, "gemma4", window=64, full=(2, 5, 7), full_head_size=64, shared_kv=2, layer_inputs=32),
+    "gemma3n": Shape(8, 128, 4, 4, 32, 256, "gemma3n", window=64, full=(1, 3, 5, 7), shared_kv=2, layer_inputs=32, streams=4),
+    "deepseek2": Shape(3, 128, 4, 4, 32, 64, "deepseek2", latent_rank=32, rotating=16, experts=8, experts_used=2,
+                       dense_layers=1, shared_expert=True),
 }
 
 
@@ -60,26 +66,26 @@ class MemoryKinds(unittest.TestCase):
     def preemptions(server):
         return server.metric("tutti_preemptions_total")
 
-    def check(self, kind, memory, *options):
+    def check(self, kind, memory, *options, clients=FEW):
         server = self.serve(kind, memory, *options)
-        quiet = [self.talk(server, number, "quiet")[0] for number in range(CLIENTS)]
-        self.assertEqual(len({first for first, _ in quiet}), CLIENTS, "the answers tell the dialogs apart")
+        quiet = [self.talk(server, number, "quiet")[0] for number in range(clients)]
+        self.assertEqual(len({first for first, _ in quiet}), clients, "the answers tell the dialogs apart")
         turn = 0
         while turn < TURNS or (self.preemptions(server) == 0 and turn < MOST_TURNS):
-            with concurrent.futures.ThreadPoolExecutor(CLIENTS) as pool:
-                talks = list(pool.map(lambda number: self.talk(server, number, f"turn {turn}"), range(CLIENTS)))
+            with concurrent.futures.ThreadPoolExecutor(clients) as pool:
+                talks = list(pool.map(lambda number: self.talk(server, number, f"turn {turn}"), range(clients)))
             self.assertEqual([said for said, _ in talks], quiet)
             turn += 1
         alone = self.talk(server, 0, "alone")
         self.assertEqual(alone[0], quiet[0])
         server.wait_idle()
-        figure(f"{kind}: {turn * CLIENTS} dialogs of two questions, {self.preemptions(server):.0f} preemptions, {alone[1]} tokens found")
+        figure(f"{kind}: {turn * clients} dialogs of two questions, {self.preemptions(server):.0f} preemptions, {alone[1]} tokens found")
         self.assertGreater(self.preemptions(server), 0)
         self.assertGreater(alone[1], 0, "the second question finds the first one's memory")
         return server
 
     def check_states(self, kind):
-        server = self.check(kind, "1MiB", "--max-num-seqs", str(CLIENTS))
+        server = self.check(kind, "1MiB", "--max-num-seqs", str(CLIENTS), clients=CLIENTS)
         self.assertGreater(server.metric("tutti_state_slots", state="cached"), 0)
         self.assertEqual(server.metric("tutti_state_slots", state="active"), 0)
 
@@ -92,11 +98,26 @@ class MemoryKinds(unittest.TestCase):
     def test_delta_net(self):
         self.check_states("qwen35")
 
-    def test_windows(self):
+    def check_few(self, kind, memory):
+        return self.check(kind, memory, "--max-num-seqs", "4", "--prefill-chunk", "64")
+
+    def check_windows(self, kind, memory):
         # The windows of those that run have all the memory that they need: the other layers are short of it.
-        server = self.check("gemma3", "2700KiB", "--max-num-seqs", "4", "--prefill-chunk", "64")
+        server = self.check_few(kind, memory)
         self.assertGreater(server.metric("tutti_kv_window_blocks"), 0)
         self.assertEqual(server.metric("tutti_kv_window_blocks", state="active"), 0)
+
+    def test_windows(self):
+        self.check_windows("gemma3", "2700KiB")
+
+    def test_heads_of_two_sizes_and_shared_keys(self):
+        self.check_windows("gemma4", "1150KiB")
+
+    def test_residual_streams(self):
+        self.check_windows("gemma3n", "1500KiB")
+
+    def test_latent_attention(self):
+        self.check_few("deepseek2", "1500KiB")
 
 
 if __name__ == "__main__":
