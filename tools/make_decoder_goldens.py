@@ -359,8 +359,7 @@ def gguf_keys(arch, c):
                      # None for minus infinity, which JSON lacks.
                      "activation_sparsity_scale": [normal.inv_cdf(part) if part else None
                                                    for part in c["activation_sparsity_pattern"]]})
-        if c["final_logit_softcapping"]:
-            keys["final_logit_softcapping"] = c["final_logit_softcapping"]
+        keys["final_logit_softcapping"] = c["final_logit_softcapping"] or 0.0  # without it readers assume 30
     elif arch != "nemotron_h":
         keys["rope.freq_base"] = float(c.get("rope_theta") or c["rope_parameters"]["rope_theta"])
     if "intermediate_size" in c:

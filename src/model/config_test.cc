@@ -500,15 +500,16 @@ TEST(ModelConfigTest, RefusesFaultsOfGemma3n) {
 TEST(ModelConfigTest, ReadsAGgufOfGemma3n) {
   constexpr float kNone = -std::numeric_limits<float>::infinity();
   struct Variant {
-    std::vector<float> cutoffs = {1.5F, kNone};
+    std::vector<float> cutoffs = {1.5F, kNone, kNone};
     uint32_t streams = 4, active = 1, rank = 32;
     bool left = true;
+    float shared = 1;  // a float in published files
   };
   const auto read = [](const Variant& variant) {
     Writer writer;
     writer.String("general.architecture", "gemma3n");
     for (const auto& [key, value] : std::initializer_list<std::pair<const char*, uint32_t>>{
-             {"block_count", 2},
+             {"block_count", 3},
              {"context_length", 64},
              {"embedding_length", 32},
              {"feed_forward_length", 32},
@@ -517,12 +518,12 @@ TEST(ModelConfigTest, ReadsAGgufOfGemma3n) {
              {"attention.key_length", 16},
              {"attention.value_length", 16},
              {"attention.sliding_window", 16},
-             {"attention.shared_kv_layers", 0},
              {"embedding_length_per_layer_input", 32},
              {"altup.num_inputs", variant.streams},
              {"altup.active_idx", variant.active}})
       writer.U32(fmt::format("gemma3n.{}", key), value);
     writer.F32("gemma3n.attention.layer_norm_rms_epsilon", 1e-6F);
+    writer.F32("gemma3n.attention.shared_kv_layers", variant.shared);
     if (!variant.cutoffs.empty())
       writer.Floats("gemma3n.activation_sparsity_scale", variant.cutoffs);
     writer.Tensor("token_embd.weight", tensor::DType::kF32, {32, 40}, std::vector<float>(32 * 40));
@@ -541,7 +542,8 @@ TEST(ModelConfigTest, ReadsAGgufOfGemma3n) {
   EXPECT_EQ(config->laurel_rank, 32);
   EXPECT_EQ(config->active_stream, 1);
   EXPECT_EQ(config->layer_vocab, 40);
-  EXPECT_EQ(config->logit_softcap, 0);
+  EXPECT_EQ(config->logit_softcap, 30) << "without a key";
+  EXPECT_EQ(config->kv_layer, (std::vector<int>{0, 1, 1}));
 
   const auto refused = [&](const Variant& variant, const std::string& part,
                            const std::string& reason = "model_hparam") {
@@ -553,8 +555,10 @@ TEST(ModelConfigTest, ReadsAGgufOfGemma3n) {
   const std::string cutoffs = "gemma3n.activation_sparsity_scale";
   refused({.cutoffs = {}}, cutoffs);
   refused({.cutoffs = {1.5F}}, cutoffs);
-  refused({.cutoffs = {1.5F, std::numeric_limits<float>::quiet_NaN()}}, cutoffs);
-  refused({.cutoffs = {1.5F, -kNone}}, cutoffs);
+  refused({.cutoffs = {1.5F, kNone, std::numeric_limits<float>::quiet_NaN()}}, cutoffs);
+  refused({.cutoffs = {1.5F, kNone, -kNone}}, cutoffs);
+  for (const float shared : {-1.0F, 1.5F, kNone, 1e9F})
+    refused({.shared = shared}, "gemma3n.attention.shared_kv_layers");
   refused({.streams = 1, .active = 0}, "gemma3n.altup.num_inputs");
   refused({.streams = 9}, "gemma3n.altup.num_inputs");
   refused({.active = 4}, "gemma3n.altup.active_idx");

@@ -447,6 +447,8 @@ class KeyWriter {
       PutInt("altup.num_inputs", config_.streams);
       PutInt("altup.active_idx", config_.active_stream);
       out_.Floats(Named("activation_sparsity_scale"), config_.gate_cutoffs);
+      constexpr std::string_view kCap = "final_logit_softcapping";  // none is not the default there
+      if (!keys_.Has(kCap)) PutFloat(kCap, static_cast<double>(config_.logit_softcap));
     }
     if (config_.window_head_dim == 0) return;
     for (const char* key :

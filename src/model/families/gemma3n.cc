@@ -106,7 +106,9 @@ Status DescribeGemma3n(const FamilySource& source, ModelConfig& config) {
   config.head_norm = HeadNorm::kPerHead;
   config.embedding_scale = std::sqrt(static_cast<double>(config.width));
   config.attention_scale = 1.0;
-  ASSIGN_OR_RETURN(const double cap, keys.FloatOr("final_logit_softcapping", 0.0, 0.0, 1e6));
+  // Published GGUFs have no key for it: their readers assume this one.
+  const double usual = source.form == Form::kGguf ? 30.0 : 0.0;
+  ASSIGN_OR_RETURN(const double cap, keys.FloatOr("final_logit_softcapping", usual, 0.0, 1e6));
   config.logit_softcap = static_cast<float>(cap);
   RETURN_IF_ERROR(ReadInt(keys, "attention.head_count_kv", 1, kMaxHeads, &config.kv_heads));
   RETURN_IF_ERROR(ReadKindsOfLayers(source, 5, config));

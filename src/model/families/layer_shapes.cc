@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "model/families/family.h"
 
@@ -43,7 +44,14 @@ Status ReadWindowHeads(const FamilySource& source, ModelConfig& config) {
 
 Status ShareKeysAndValues(const FamilySource& source, ModelConfig& config) {
   constexpr std::string_view kShared = "attention.shared_kv_layers";
-  ASSIGN_OR_RETURN(const int64_t shared, source.keys.IntOr(kShared, 0, 0, kMaxLayers));
+  int64_t shared = 0;
+  // Published GGUFs of Gemma 3n have a float there.
+  if (const auto number = source.keys.Float(kShared, 0, kMaxLayers);
+      source.form == Form::kGguf && number.ok() && *number == std::floor(*number)) {
+    shared = static_cast<int64_t>(*number);
+  } else {
+    ASSIGN_OR_RETURN(shared, source.keys.IntOr(kShared, 0, 0, kMaxLayers));
+  }
   if (shared == 0) return OkStatus();
   const int64_t own = config.layers - shared;
   config.kv_layer.resize(static_cast<size_t>(config.layers));
