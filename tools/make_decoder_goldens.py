@@ -315,6 +315,10 @@ def families(transformers):
             **shape, intermediate_size_mlp=128, head_dim=16, num_local_experts=0, num_experts_per_tok=0,
             interleave_moe_layer_step=0, moe_layers=[], no_rope_layers=[1] * LAYERS, layer_types=["full_attention"] * LAYERS,
             attn_temperature_tuning=False, tie_word_embeddings=True))),
+        ("bitnet", "bitnet", t.BitNetForCausalLM(t.BitNetConfig(**shape, rope_theta=10000.0))),
+        ("bitnet with silu", "bitnet", t.BitNetForCausalLM(t.BitNetConfig(
+            **dict(shape, num_attention_heads=2, num_key_value_heads=1, intermediate_size=160), hidden_act="silu",
+            tie_word_embeddings=True))),
     ]
 
 
@@ -478,6 +482,10 @@ def gguf_keys(arch, c):
         keys.update(gguf_latent_keys(c))
     if arch == "llama4":
         keys.update(gguf_chunk_keys(c))
+    if arch == "bitnet":  # the activation as newer readers know it; without that key they take SiLU
+        keys.update({"rope.scaling.type": "linear", "rope.scaling.factor": 1.0})
+        if c["hidden_act"] != "silu":
+            keys["hidden_activation"] = c["hidden_act"]
     return keys
 
 
@@ -559,6 +567,8 @@ def gguf_names(arch, names, layers):
         elif name.endswith(".experts.gate_up_proj"):
             block = f"blk.{name.split('.')[2]}.ffn_"
             mapped = f"{block}gate_exps.weight+{block}up_exps.weight"
+        if name.endswith("_sub_norm.weight"):
+            mapped = f"blk.{name.split('.')[2]}.{name.split('.')[-2]}.weight"
         if arch == "llama4" and name.endswith(".experts.down_proj"):
             mapped = f"blk.{name.split('.')[2]}.ffn_down_exps.weight"
         if arch == "gpt-oss" and ".mlp.experts." in name:

@@ -176,6 +176,15 @@ def fp8(w, block, name, dtype):
         (e4m3_table()[codes] * spread, None, None)
 
 
+def bitnet(w):
+    """Ternary codes less 1, four rows in a byte, and a scale that multiplies them."""
+    scale = widened(bfloat(np.abs(w).mean(keepdims=True)[0]))
+    codes = np.clip(np.round(w / scale), -1, 1).astype(np.int64)
+    bits = sum((part + 1) << (2 * i) for i, part in enumerate(np.split(codes, 4)))
+    return {"weight": ("U8", bits), "weight_scale": ("BF16", bfloat(scale))}, \
+        ((codes * scale).astype(np.float32), codes, np.broadcast_to(scale, w.shape))
+
+
 def groups_config(bits, kind, strategy, size=None, symmetric=True, inputs=None, **more):
     weights = dict(num_bits=bits, type=kind, symmetric=symmetric, strategy=strategy, group_size=size, dynamic=False, **more)
     return {"group_0": {"targets": ["Linear"], "weights": weights, "input_activations": inputs, "output_activations": None}}
@@ -221,6 +230,9 @@ SCHEMES = {
                          {"quant_method": "fp8", "activation_scheme": "static", "weight_block_size": None}, (ATTENTION,), exact=False),
     "fp8-channel": scheme(lambda w: fp8(w, None, "weight_scale", "F32"),
                           compressed("float-quantized", groups_config(8, "float", "channel")), (ATTENTION,), exact=False),
+    # Of a model of its own type, without the reference's rounding of activations.
+    "bitnet": scheme(bitnet, {"quant_method": "bitnet", "linear_class": "autobitlinear", "quantization_mode": "offline",
+                              "modules_to_not_convert": None}),
 }
 STORED = {"F32": np.float32, "F16": np.float16, "BF16": np.uint16, "I8": np.int8, "I32": np.int32, "I64": np.int64,
           "F8_E4M3": np.uint8, "U8": np.uint8}
@@ -268,14 +280,16 @@ def config_of(name):
 def make(out, names):
     import torch
     import transformers
-    config = transformers.LlamaConfig(hidden_size=WIDTH, intermediate_size=INNER, num_hidden_layers=1, num_attention_heads=2,
-                                      num_key_value_heads=1, vocab_size=WORDS, max_position_embeddings=128,
-                                      tie_word_embeddings=True, bos_token_id=1, eos_token_id=2)
-    model = transformers.LlamaForCausalLM(config).eval()
-    weights = {name: generated(name, tuple(value.shape)) for name, value in model.state_dict().items() if name != "lm_head.weight"}
     os.makedirs(out, exist_ok=True)
     index = []
     for name in names:
+        kind = "BitNet" if name == "bitnet" else "Llama"
+        config = getattr(transformers, f"{kind}Config")(
+            hidden_size=WIDTH, intermediate_size=INNER, num_hidden_layers=1, num_attention_heads=2, num_key_value_heads=1,
+            vocab_size=WORDS, max_position_embeddings=128, tie_word_embeddings=True, bos_token_id=1, eos_token_id=2,
+            rope_theta=10000.0)
+        model = getattr(transformers, f"{kind}ForCausalLM")(config).eval()
+        weights = {key: generated(key, tuple(value.shape)) for key, value in model.state_dict().items() if key != "lm_head.weight"}
         stored, values, codes, scales = quantized(weights, name)
         write(f"{out}/{name}.safetensors", stored)
         model.load_state_dict({key: torch.tensor(value) for key, value in values.items()}, strict=False)
@@ -296,7 +310,7 @@ def make(out, names):
         plain = {key: list(w.shape) for key, w in weights.items() if not any(s.startswith(key[: -len("weight")]) for s in stored)}
         index.append({"family": name, "prompt": PROMPT, "ids": ids, "logits": logits, "spreads": SPREADS, "tensors": plain,
                       "codes": f"{fnv1a64(codes):016x}" if codes else "", "scales": f"{fnv1a64(scales):016x}" if codes else "",
-                      "config": {"model_type": "llama", **{key: said[key] for key in kept}, "quantization_config": config_of(name)}})
+                      "config": {"model_type": kind.lower(), **{key: said[key] for key in kept}, "quantization_config": config_of(name)}})
     index.append(make_mxfp4(out))
     with open(f"{out}/index.json", "w") as file:
         file.write("[\n" + ",\n".join(json.dumps(entry, separators=(",", ":")) for entry in index) + "\n]\n")

@@ -459,10 +459,13 @@ const char* TraitFault(const ModelConfig& config) {
   if (config.parallel && (experts || recurrent))
     return "parallel parts in a model with experts or a recurrence";
   if (!config.gated && experts) return "experts without a gate";
-  if (config.gated && config.gate == GateKind::kRelu2) return "a gate with squared ReLU";
+  if (config.gated && config.gate == GateKind::kRelu2 && !config.inner_norms)
+    return "a gate with squared ReLU";
   if (config.gated && config.gate == GateKind::kXielu) return "a gate with xIELU";
   if (!config.gated && config.gate == GateKind::kSilu) return "SiLU without a gate";
   if (config.gate == GateKind::kSiluClamped && !experts) return "a clamped SwiGLU without experts";
+  if (config.inner_norms && (experts || recurrent || config.parallel || config.latent_rank != 0))
+    return "norms inside of parts with experts, a recurrence, parallel parts or latent attention";
   if (config.window_aligned && config.both_ways) return "chunks that are seen both ways";
   return nullptr;
 }

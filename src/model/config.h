@@ -62,7 +62,7 @@ enum class Recurrence : uint8_t {
 enum class GateKind : uint8_t {
   kSilu,
   kGeluTanh,
-  kRelu2,        // max(x, 0)^2; only without a gate
+  kRelu2,        // max(x, 0)^2; only without a gate or with inner norms
   kXielu,        // Xielu; only without a gate
   kSiluClamped,  // gate and up within limits, up one more (kernels::Epilogue::kSwiGluClamped)
 };
@@ -135,8 +135,10 @@ struct ModelConfig {
   bool norm_rotated = false;  // that norm comes after the rotation
   bool norm_before = true;    // the inputs of attention and of the feed-forward are normalised
   bool norm_after = false;    // what they give is, before it is added
-  bool layer_norm = false;    // norms of the residual stream subtract the mean
-  bool norm_bias = false;     // and have biases
+  // What the output projections of attention and of the feed-forward read is normalised (BitNet).
+  bool inner_norms = false;
+  bool layer_norm = false;  // norms of the residual stream subtract the mean
+  bool norm_bias = false;   // and have biases
   // Attention and feed-forward read the same rows and are added together.
   bool parallel = false;
   std::string_view ffn_norm = "ffn_norm";  // tensor of the norm before the feed-forward
@@ -298,6 +300,8 @@ struct ModelConfig {
   bool cuts_gates(int layer) const {
     return !gate_cutoffs.empty() && std::isfinite(gate_cutoffs[static_cast<size_t>(layer)]);
   }
+  // Whether gate and up of a network are stored, since what joins them needs whole rows.
+  bool stores_gate_up(int layer) const { return inner_norms || cuts_gates(layer); }
   bool has_values(int layer) const { return !values_are_keys || has_window(layer); }
   int feed_forward_of(int layer) const {
     return feed_forwards.empty() ? feed_forward : feed_forwards[static_cast<size_t>(layer)];

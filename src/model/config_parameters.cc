@@ -43,6 +43,7 @@ constexpr Alias kAliases[] = {
     {"attention.bias", "attention_bias"},
     {"attention.bias", "use_bias"},
     {"attention.bias", "use_qkv_bias"},
+    {"hidden_activation", "hidden_act"},
     {"activation", "mlp_hidden_act"},
     {"activation", "hidden_activation"},
     {"activation", "hidden_act"},

@@ -971,6 +971,16 @@ TEST(ModelConfigTest, RefusesALlama4ThatContradictsItself) {
                       "intermediate_size_mlp");
 }
 
+TEST(ModelConfigTest, ReadsTheGateAndNormsOfBitNet) {
+  const auto config = ReadFolder(R"("model_type":"bitnet")");
+  ASSERT_TRUE(config.ok()) << config.status();
+  EXPECT_TRUE(config->inner_norms && config->gated);
+  EXPECT_EQ(config->gate, GateKind::kRelu2) << "the default of the class";
+  EXPECT_EQ(ReadFolder(R"("model_type":"bitnet","hidden_act":"silu")")->gate, GateKind::kSilu);
+  ExpectFolderRefused(R"("model_type":"bitnet","hidden_act":"gelu")", "hidden_act is \"gelu\"");
+  ExpectFolderRefused(R"("model_type":"bitnet","num_experts":4)", "num_experts");
+}
+
 TEST(ModelConfigTest, ReadsQwen35WithRotationByParts) {
   const std::string heads = R"(,"head_dim":32,"linear_num_key_heads":2,"linear_key_head_dim":16,
       "linear_num_value_heads":4,"linear_value_head_dim":32)";

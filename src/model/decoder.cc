@@ -186,7 +186,7 @@ Status Decoder::Allocate() {
   for (int i = 0; i < config.layers; ++i) {
     if (!config.has_experts(i) || config.dense_and_experts)
       feed_forward = std::max(feed_forward, config.feed_forward_of(i));
-    if (config.cuts_gates(i)) up = std::max(up, config.feed_forward_of(i));
+    if (config.stores_gate_up(i)) up = std::max(up, config.feed_forward_of(i));
   }
   const int ones = std::max(recurrent_.conv_channels,
                             config.value_norm || config.head_norm == HeadNorm::kUnweighted
@@ -413,9 +413,13 @@ void Decoder::AttentionPart(int index, const DecoderBatch& batch, Activations* g
   if (config.attention_gate) GateAttention(rows, team);
   if (config.parallel) *gated = FeedForward(index, rows, team);
   if (config.is_recurrent(index)) RunState(index, batch, team);
-  Activations attended =
-      Prepare({.x = attn_, .stride = q_stride, .rows = rows, .cols = config.attended_rows(index)},
-              layer.attn_output, team);
+  Activations attended = Prepare({.x = attn_,
+                                  .stride = q_stride,
+                                  .rows = rows,
+                                  .cols = config.attended_rows(index),
+                                  .norm_weight = layer.attn_inner_norm,
+                                  .norm_eps = config.norm_eps},
+                                 layer.attn_output, team);
   const Projection* feed_forward = config.dense_and_experts ? &layer.gate_up
                                    : !layer.experts.empty() ? &layer.router
                                    : config.parallel        ? &layer.down
@@ -439,7 +443,7 @@ Decoder::Activations Decoder::FeedForward(int index, int rows, Team& team) {
                             .norm_weight = layer.ffn_norm,
                             .norm_bias = layer.ffn_norm_bias},
                            config.gated ? layer.gate_up : layer.up, team);
-  if (config.cuts_gates(index)) return CutGateUp(index, std::move(in), team);
+  if (config.stores_gate_up(index)) return StoredGateUp(index, std::move(in), team);
   return config.gated ? GateUp(layer.gate_up, layer.down, std::move(in), team)
                       : UpAlone(index, std::move(in), team);
 }
@@ -495,7 +499,8 @@ int Decoder::RegionsPerLayer(const ModelConfig& config, bool fused, int workers,
   }
   if (config.value_width() != config.head_dim) regions += 1;
   if (config.norm_after) regions += 2;
-  if (!config.gated) regions += EachConverts(workers, rows, config.feed_forward) ? 1 : 2;
+  if (!config.gated || config.inner_norms)
+    regions += EachConverts(workers, rows, config.feed_forward) ? 1 : 2;
   return regions;
 }
 

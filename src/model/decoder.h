@@ -226,7 +226,7 @@ class Decoder {
   // decoder_altup.cc: several residual streams, a branch of low rank, gates of which few count.
   static constexpr float kLaurelScale = 1 / std::numbers::sqrt2_v<float>;
   void CutGates(int layer, float* gates) const;
-  Activations CutGateUp(int index, Activations in, Team& team);
+  Activations StoredGateUp(int index, Activations in, Team& team);
   float* StreamsOf(size_t row) const;
   void SpreadStreams(int rows, Team& team);
   void RouteStreams(int layer, const float* x, float* weights, const Team& team);
@@ -262,10 +262,11 @@ class Decoder {
   void PrepareRow(const RecurrentWeights& layer, float* row) const;
   void UpdateStates(int index, const DecoderBatch& batch, Team& team);
   void FinishRecurrentRow(const RecurrentWeights& layer, float* row, float* out) const;
-  // decoder_activations.cc: feed-forwards without a gate, gates of attention.
+  // decoder_activations.cc: feed-forwards without a gate or with a norm inside, gates of attention.
   static float Softplus(float x);
   Activations UpAlone(int index, Activations in, Team& team);
   void Activate(int index, float* up) const;
+  void ApplyGate(int index, float* gate, const float* up) const;
   void ApplyGelu(float* up, int count) const;
   void GateAttention(int rows, Team& team);
   void AttentionPart(int index, const DecoderBatch& batch, Activations* gated, Team& team);

@@ -1,4 +1,5 @@
-// The activations of feed-forwards without a gate, and the gates of attention.
+// The activations of feed-forwards without a gate or with a norm inside, and the gates of
+// attention.
 #include <algorithm>
 #include <cmath>
 #include <numbers>
@@ -66,6 +67,19 @@ Decoder::Activations Decoder::UpAlone(int index, Activations in, Team& team) {
   Project(layer.up, std::move(in), kernels::Epilogue::kStore, up, stride, &layer.down, team);
   team.ForEachRow(rows, [&](size_t row) { Activate(index, up + row * stride); });
   return Prepare({.x = up, .stride = stride, .rows = rows, .cols = cols}, layer.down, team);
+}
+
+// activation(gate) * up of one row, in place of the gate, and its inner norm.
+void Decoder::ApplyGate(int index, float* gate, const float* up) const {
+  const ModelConfig& config = weights_->config();
+  const int count = config.feed_forward;
+  if (config.gate == GateKind::kSilu) {
+    kernels_.rows.silu_mul(gate, up, count, gate);
+  } else {
+    Activate(index, gate);
+    for (int i = 0; i < count; ++i) gate[i] *= up[i];
+  }
+  kernels_.rows.rms_norm(gate, weights_->layer(index).ffn_inner_norm, config.norm_eps, count, gate);
 }
 
 // The activation of one row of the network of layer `index`, which has no gate, in place.

@@ -54,8 +54,9 @@ void Decoder::CutGates(int layer, float* gates) const {
   for (size_t i = 0; i < count; ++i) gates[i] = std::max(gates[i] - bound, 0.0F);
 }
 
-// activation(gate) * up in the form that `down` reads, in a layer that cuts gates.
-Decoder::Activations Decoder::CutGateUp(int index, Activations in, Team& team) {
+// activation(gate) * up in the form that `down` reads, in a layer that cuts gates or has inner
+// norms.
+Decoder::Activations Decoder::StoredGateUp(int index, Activations in, Team& team) {
   const LayerWeights& layer = weights_->layer(index);
   const int rows = in.rows;
   const int cols = weights_->config().feed_forward_of(index);
@@ -65,6 +66,7 @@ Decoder::Activations Decoder::CutGateUp(int index, Activations in, Team& team) {
           team);
   team.ForEachRow(rows, [&](size_t row) {
     float* gate = gates + row * stride;
+    if (weights_->config().inner_norms) return ApplyGate(index, gate, gate + up);
     CutGates(index, gate);
     ApplyGelu(gate, cols);
     kernels_.rows.multiply(gate, gate + up, cols, gate);

@@ -98,6 +98,13 @@ void Decoder::UnfusedLayer(int index, const DecoderBatch& batch, Team& team) {
     RopeAppend(index, batch, team);
     Attend(index, batch, team);
     if (config.attention_gate) GateAttention(rows, team);
+    if (config.inner_norms) {
+      const int count = config.attended_rows(index);
+      team.ForEachRow(rows, [&](size_t row) {
+        float* const attended = attn_ + row * static_cast<size_t>(config.q_rows(index));
+        kernels_.rows.rms_norm(attended, layer.attn_inner_norm, config.norm_eps, count, attended);
+      });
+    }
     multiply(layer.attn_output,
              PrepareUnfused(attn_, rows, config.q_rows(index), layer.attn_output, team), sum_,
              config.width);
@@ -133,6 +140,7 @@ void Decoder::UnfusedLayer(int index, const DecoderBatch& batch, Team& team) {
     if (!config.gated) return Activate(index, gate);
     const float* up = up_ + row * ffn;
     if (config.cuts_gates(index)) CutGates(index, gate);
+    if (config.inner_norms) return ApplyGate(index, gate, up);
     if (config.gate == GateKind::kSilu) return kernels_.rows.silu_mul(gate, up, feed_forward, gate);
     for (size_t i = 0; i < ffn; ++i) gate[i] = GeluTanh(gate[i]) * up[i];
   });

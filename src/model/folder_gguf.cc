@@ -400,6 +400,8 @@ class KeyWriter {
       RETURN_IF_ERROR(CopyInt("interleave_moe_layer_step"));
     }
     if (family_.chunked) PutChunkedAttention();
+    if (config_.inner_norms)
+      out_.String(Named("hidden_activation"), config_.gate == GateKind::kRelu2 ? "relu2" : "silu");
     if (config_.output_bias) out_.Bool(Named("attention.bias"), true);
     if (family_.gguf_tiled_heads) PutRopeSections();
     for (const std::string_view key : family_.state_keys) RETURN_IF_ERROR(CopyInt(key));

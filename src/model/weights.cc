@@ -349,6 +349,10 @@ class WeightsLoader {
                                        : PlanHeads(index, prefix, layer));
     if (c.attention_sinks)
       RETURN_IF_ERROR(PlanVector(prefix + "attn_sinks.weight", &layer.sinks, c.heads));
+    if (c.inner_norms) {
+      RETURN_IF_ERROR(PlanVector(prefix + "attn_sub_norm.weight", &layer.attn_inner_norm,
+                                 c.attended_rows(index)));
+    }
     ASSIGN_OR_RETURN(const StoredTensor* o, arena_.Expect(prefix + "attn_output.weight",
                                                           {c.attended_rows(index), c.width}));
     RETURN_IF_ERROR(PlanProjection({o}, &layer.attn_output));
@@ -709,12 +713,16 @@ class WeightsLoader {
                                &layer.ffn_norm_bias, static_cast<float>(c.ffn_norm_scale)));
     }
     const bool experts = c.has_experts(index);
+    if (c.inner_norms) {
+      RETURN_IF_ERROR(
+          PlanVector(prefix + "ffn_sub_norm.weight", &layer.ffn_inner_norm, c.feed_forward));
+    }
     if (experts && !c.dense_and_experts) {
       // no network for all rows
     } else if (!c.gated) {
       RETURN_IF_ERROR(PlanUngatedFeedForward(prefix, layer));
-    } else if (options_.fuse && c.cuts_gates(index)) {
-      RETURN_IF_ERROR(PlanCutFeedForward(index, prefix, layer));
+    } else if (options_.fuse && c.stores_gate_up(index)) {
+      RETURN_IF_ERROR(PlanStoredFeedForward(index, prefix, layer));
     } else if (options_.fuse) {
       RETURN_IF_ERROR(PlanFeedForward(prefix + "ffn_gate.weight", prefix + "ffn_up.weight",
                                       prefix + "ffn_down.weight", c.feed_forward_of(index),
@@ -728,8 +736,9 @@ class WeightsLoader {
     return PlanLayerInput(prefix, layer);
   }
 
-  // A bound of the gates depends on all of them, so that no epilogue may join gate and up.
-  Status PlanCutFeedForward(int index, const std::string& prefix, LayerWeights& layer) {
+  // A bound of the gates, or a norm of the outputs, depends on all of them, so that no epilogue may
+  // join gate and up.
+  Status PlanStoredFeedForward(int index, const std::string& prefix, LayerWeights& layer) {
     const ModelConfig& c = weights_->config_;
     const int feed_forward = c.feed_forward_of(index);
     WeightArena::Tensors gate_up;

@@ -105,6 +105,8 @@ struct LayerWeights {
   const float* q_norm = nullptr;  // [head_dim], or [q_rows] where the norm is of the whole row
   const float* k_norm = nullptr;  // [head_dim] or [kv_rows]
   const float* sinks = nullptr;   // [heads], kernels::AttentionArgs::sinks
+  const float* attn_inner_norm = nullptr;  // [attended_rows], of what attn_output reads
+  const float* ffn_inner_norm = nullptr;   // [feed_forward], of what down reads
   const float* attn_after_norm = nullptr;  // [width], of the attention's output
   const float* ffn_after_norm = nullptr;   // [width], of the feed-forward's output
   const float* output_scale = nullptr;     // [1], of the layer's rows; null: 1
@@ -120,8 +122,8 @@ struct LayerWeights {
   RecurrentWeights recurrent;            // instead of qkv and attn_output, or with them
   const float* ffn_norm = nullptr;       // [width]
   const float* ffn_norm_bias = nullptr;  // [width]; as that of attn_norm
-  // [width] -> 2 * feed_forward, 16 + 16 per panel; empty if not fused. In a layer that cuts gates,
-  // all of gate, then all of up.
+  // [width] -> 2 * feed_forward, 16 + 16 per panel; empty if not fused. Where gate
+  // and up are stored, all of gate, then all of up.
   Projection gate_up;
   Projection gate, up;  // [width] -> feed_forward each; empty if fused, but for up without a gate
   Projection down;      // [feed_forward] -> width

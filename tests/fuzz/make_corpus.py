@@ -452,6 +452,8 @@ def quantized():
         "gptq_symmetric": {"quant_method": "gptq", "bits": 4, "group_size": 32, "checkpoint_format": "gptq_v2"},
         "gptq_row": {"quant_method": "gptq", "bits": 8, "group_size": -1, "sym": False},
         "awq": {"quant_method": "awq", "bits": 4, "group_size": 32, "modules_to_not_convert": None},
+        "bitnet": {"quant_method": "bitnet", "linear_class": "autobitlinear", "quantization_mode": "offline"},
+        "bitnet_master": {"quant_method": "bitnet", "linear_class": "autobitlinear", "quantization_mode": "online"},
         "fp8": {"quant_method": "fp8", "weight_block_size": [128, 128], "modules_to_not_convert": ["lm_head"]},
         "fp8_huge_block": {"quant_method": "fp8", "weight_block_size": [1 << 62, 1]},
         "mxfp4": {"quant_method": "mxfp4", "modules_to_not_convert": ["model.layers.*.self_attn", "lm_head"]},

@@ -126,7 +126,7 @@ bool IsMixture(const FamilyGolden& golden) {
 class DecoderFamilies : public testing::TestWithParam<Isa> {};
 
 TEST_P(DecoderFamilies, FloatsGiveTheLogitsAndChoicesOfTransformersInBothForms) {
-  ASSERT_EQ(FamilyGoldens().size(), 84U);
+  ASSERT_EQ(FamilyGoldens().size(), 86U);
   for (const FamilyGolden& golden : FamilyGoldens()) {
     for (const bool folder : {false, true}) {
       SCOPED_TRACE(golden.family + (folder ? " as a folder" : " as GGUF"));
@@ -525,7 +525,7 @@ bool KeepsCodes(const FamilyGolden& golden) {
 bool IsMxfp4(const FamilyGolden& golden) { return golden.family == "mxfp4"; }
 
 TEST_P(DecoderFamilies, QuantizedFoldersGiveTheLogitsOfTheirValues) {
-  ASSERT_EQ(QuantizedGoldens().size(), 13U);
+  ASSERT_EQ(QuantizedGoldens().size(), 14U);
   for (const FamilyGolden& golden : QuantizedGoldens()) {
     SCOPED_TRACE(golden.family);
     const auto checkpoint = OpenQuantized(golden);
@@ -803,6 +803,35 @@ TEST(DecoderFamiliesTest, ALlama4ThatContradictsItsTensorsIsRefused) {
   }
 }
 
+TEST(DecoderFamiliesTest, ABitNetThatContradictsItsTensorsIsRefused) {
+  for (const Contradiction& each :
+       {Contradiction{"intermediate_size", 128, "st_shape", "mlp.ffn_sub_norm.weight"},
+        {"num_key_value_heads", 1, "st_shape", "self_attn.k_proj.weight"},
+        {"head_dim", 32, "st_shape", "self_attn.q_proj.weight"},
+        {"attention_bias", true, "model_tensor_missing", "blk.0.attn_q.bias"},
+        {"hidden_act", "gelu", "model_hparam", "hidden_act"}}) {
+    FamilyGolden changed = GoldenOf("bitnet");
+    changed.entry.at("config").as_object()[each.key] = each.value;
+    const auto weights = LoadFolder(changed, WeightMode::kF32);
+    ASSERT_FALSE(weights.ok()) << each.key;
+    EXPECT_EQ(weights.status().reason(), each.reason) << weights.status();
+    EXPECT_NE(weights.status().message().find(each.part), std::string::npos) << weights.status();
+  }
+  for (const std::string_view norm : {"self_attn.attn_sub_norm", "mlp.ffn_sub_norm"}) {
+    FamilyGolden changed = GoldenOf("bitnet");
+    boost::json::object& tensors = changed.entry.at("tensors").as_object();
+    ASSERT_EQ(tensors.erase(fmt::format("model.layers.1.{}.weight", norm)), 1u);
+    EXPECT_EQ(LoadFolder(changed, WeightMode::kF32).status().reason(), "model_tensor_missing");
+  }
+  FamilyGolden keyless = GoldenOf("bitnet");
+  ASSERT_EQ(keyless.entry.at("keys").as_object().erase("hidden_activation"), 1u);
+  const auto silu = LoadGguf(keyless, WeightMode::kF32);
+  ASSERT_TRUE(silu.ok()) << silu.status();
+  EXPECT_GT(Compare(keyless, *silu, Isa::kScalar).worst, 1e-2) << "other readers take SiLU too";
+  keyless.entry.at("keys").as_object()["hidden_activation"] = "gelu";
+  EXPECT_EQ(LoadGguf(keyless, WeightMode::kF32).status().reason(), "model_hparam");
+}
+
 // Each trait shows in the reference's logits.
 TEST(DecoderFamiliesTest, Llama4WithoutATraitGivesOtherLogits) {
   struct Case {
@@ -1036,7 +1065,7 @@ TEST(DecoderFamiliesTest, QuantizedFoldersKeepThePublishedCodesAndScales) {
               std::string(golden.entry.at("scales").as_string()));
     ++kept;
   }
-  EXPECT_EQ(kept, 6);
+  EXPECT_EQ(kept, 7);
 }
 
 INSTANTIATE_TEST_SUITE_P(EveryIsa, DecoderFamilies, testing::ValuesIn(kernels::DetectIsas()),

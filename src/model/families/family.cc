@@ -20,7 +20,7 @@ constexpr const Family* kFamilies[] = {
     &kGraniteMoe, &kQwen2Moe,   &kGlm4Moe,  &kOlmoe,      &kErnie45Moe, &kCohere,
     &kCohere2,    &kArcee,      &kNemotron, &kStarcoder2, &kApertus,    &kStableLm,
     &kMinistral3, &kQwen3Next,  &kQwen35,   &kQwen35Moe,  &kGptOss,     &kGemmaEmbedding,
-    &kDeepseekV2, &kDeepseekV3, &kGemma3n,  &kGemma4,     &kLlama4};
+    &kDeepseekV2, &kDeepseekV3, &kGemma3n,  &kGemma4,     &kLlama4,     &kBitNet};
 
 std::string ListOf(std::string_view Family::*name) {
   std::set<std::string_view> names;

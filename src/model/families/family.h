@@ -194,5 +194,6 @@ extern const Family kGptOss;
 extern const Family kDeepseekV2, kDeepseekV3;
 extern const Family kGemma3n, kGemma4;
 extern const Family kLlama4;
+extern const Family kBitNet;
 
 }  // namespace tutti::model

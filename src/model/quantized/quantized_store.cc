@@ -29,6 +29,7 @@ constexpr quantized::Scheme kSchemes[] = {
     {"compressed-tensors", "ignore", quantized::ParseCompressedTensors},
     {"gptq", "", quantized::ParseGptq},
     {"awq", "modules_to_not_convert", quantized::ParseAwq},
+    {"bitnet", "modules_to_not_convert", quantized::ParseBitNet},
     {"fp8", "modules_to_not_convert", quantized::ParseFp8},
     {"mxfp4", "modules_to_not_convert", nullptr},
 };

@@ -102,6 +102,31 @@ QuantizedFolder Mxfp4Folder(uint8_t first_scale = 120, const std::string& more =
   return folder;
 }
 
+// 8 outputs of 64 columns of -1, 0 and 1; that of output r and column k is (r + k) % 3 - 1.
+QuantizedFolder BitNetFolder(const std::string& more = "", float scale = 0.5F) {
+  QuantizedFolder folder;
+  std::vector<uint8_t> bytes(2 * 64);
+  for (size_t r = 0; r < 8; ++r)
+    for (size_t k = 0; k < 64; ++k)
+      bytes[r % 2 * 64 + k] |= static_cast<uint8_t>((r + k) % 3 << (2 * (r / 2)));
+  folder.writer.Tensor(std::string(kModule) + ".weight", "U8", {2, 64}, BytesOf(bytes));
+  folder.writer.Floats(std::string(kModule) + ".weight_scale", {1}, {scale});
+  folder.config = R"({"quant_method":"bitnet","modules_to_not_convert":null)" + more + "}";
+  return folder;
+}
+
+// Weights as trained, which become ternary when they are read.
+QuantizedFolder BitNetMasterFolder(float first = -0.125F) {
+  QuantizedFolder folder;
+  std::vector<float> values(8 * 64);
+  for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i % 5) / 4 - 0.5F;
+  values[0] = first;
+  folder.writer.Floats(std::string(kModule) + ".weight", {8, 64}, values);
+  folder.config = R"({"quant_method":"bitnet","linear_class":"autobitlinear",
+"quantization_mode":"online"})";
+  return folder;
+}
+
 std::vector<float> ValuesOf(QuantizedFolder& folder, std::string name = "") {
   const auto store = folder.Open();
   EXPECT_TRUE(store.ok()) << store.status();
@@ -188,6 +213,47 @@ TEST(QuantizedStoreTest, Fp8IsWithinTheStatedLoss) {
     for (size_t i = 0; i < 32; ++i) ASSERT_NEAR(values[block + i], wanted[i], most / 225);
   }
   EXPECT_THAT(folder.remarks[0], HasSubstr("within 1/225 of the largest of each 32"));
+}
+
+TEST(QuantizedStoreTest, TernaryCodesAreKept) {
+  constexpr std::string_view kAuto = R"(,"linear_class":"autobitlinear")";
+  for (const bool divided : {false, true}) {  // bitlinear, the default, divides by the scale
+    QuantizedFolder folder = BitNetFolder(divided ? "" : std::string(kAuto));
+    const std::vector<float> values = ValuesOf(folder);
+    ASSERT_EQ(values.size(), 8U * 64);
+    for (size_t i = 0; i < values.size(); ++i) {
+      const int code = static_cast<int>((i / 64 + i % 64) % 3) - 1;
+      ASSERT_EQ(values[i], (divided ? 2.0F : 0.5F) * static_cast<float>(code)) << i;
+    }
+    EXPECT_EQ(folder.remarks[0],
+              "1 matrix of BitNet ternary, read as Q4_0: codes exact, scales rounded to fp16");
+  }
+  QuantizedFolder zero = BitNetFolder("", 0);  // a divisor
+  const auto store = zero.Open();
+  ASSERT_TRUE(store.ok()) << store.status();
+  const auto values = (*store)->ReadFloats(*(*store)->Find(std::string(kModule) + ".weight"));
+  EXPECT_EQ(values.status().reason(), "model_nonfinite");
+}
+
+// As transformers does it when it loads them: the mean magnitude is the scale.
+TEST(QuantizedStoreTest, MasterWeightsBecomeTernary) {
+  QuantizedFolder folder = BitNetMasterFolder();
+  const std::vector<float> values = ValuesOf(folder);
+  ASSERT_EQ(values.size(), 8U * 64);
+  const float mean = values[4];
+  EXPECT_NEAR(mean, 0.3F, 0.002F);
+  EXPECT_EQ(values[0], 0) << "below half of the mean";
+  for (size_t i = 1; i < values.size(); ++i) {
+    const float written = static_cast<float>(i % 5) / 4 - 0.5F;
+    ASSERT_EQ(values[i], written > 0 ? mean : written < 0 ? -mean : 0) << i;
+  }
+  EXPECT_THAT(folder.remarks[0], HasSubstr("1 matrix of BitNet master weights, read as Q4_0"));
+  QuantizedFolder nan = BitNetMasterFolder(NAN);
+  const auto store = nan.Open();
+  ASSERT_TRUE(store.ok()) << store.status();
+  EXPECT_EQ(
+      (*store)->ReadFloats(*(*store)->Find(std::string(kModule) + ".weight")).status().reason(),
+      "model_nonfinite");
 }
 
 TEST(QuantizedStoreTest, Mxfp4IsWhatItsCodesAndScalesSay) {
@@ -300,6 +366,14 @@ TEST(QuantizedStoreTest, WhatIsNotSupportedIsRefusedByItsKey) {
   add(GptqFolder(), "gptq\"", "awq\",\"zero_point\":false", "zero_point of false");
   add(GptqFolder(), "gptq\"", "awq\",\"backend\":\"llm-awq\"", "backend is \"llm-awq\"");
 
+  add(BitNetFolder(), "}", R"(,"linear_class":"linear"})", "linear_class is \"linear\"");
+  add(BitNetFolder(), "}", R"(,"quantization_mode":"later"})", "quantization_mode is \"later\"");
+  add(BitNetFolder(), "}", R"(,"use_rms_norm":true})", "use_rms_norm of true");
+  add(BitNetFolder(), "null", R"(["up_proj"])", "modules_to_not_convert names module");
+  add(BitNetMasterFolder(), "online", "offline", "but no tensor is quantised");
+  QuantizedFolder bytes = BitNetFolder();
+  bytes.writer.Floats("a.weight_scale", {1}, {1});
+  add(bytes, "gptq", "", "does not have the tensor a.weight");
   add(Fp8Folder(), "}", R"(,"fmt":"e5m2"})", "fmt is \"e5m2\"");
   add(Fp8Folder(), "}", R"(,"weight_block_size":[0,128]})", "weight_block_size must be two");
   add(Fp8Folder(), "}", R"(,"modules_to_not_convert":["up_proj"]})",

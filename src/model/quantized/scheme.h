@@ -71,6 +71,7 @@ struct Scheme {
 Result<Parsed> ParseCompressedTensors(const TensorStore& files, const JsonFile& config);
 Result<Parsed> ParseGptq(const TensorStore& files, const JsonFile& config);
 Result<Parsed> ParseAwq(const TensorStore& files, const JsonFile& config);
+Result<Parsed> ParseBitNet(const TensorStore& files, const JsonFile& config);
 Result<Parsed> ParseFp8(const TensorStore& files, const JsonFile& config);
 Result<std::unique_ptr<TensorStore>> MakeMxfp4Store(std::unique_ptr<TensorStore> files,
                                                     const JsonFile& config,
