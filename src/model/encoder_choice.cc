@@ -151,14 +151,23 @@ class Chooser {
     return OkStatus();
   }
 
+  // What requests get: a vector for each text, or for each token (ColBERT). Of a classifier the
+  // pooled rows, as a score alone has no direction.
   Vectors VectorsOf(Encoder& encoder) const {
     Pass(encoder, checked_);
-    const auto width = static_cast<size_t>(config_.width);
-    Vectors vectors(checked_.offsets.size() - 1, std::vector<float>(width));
-    for (size_t i = 0; i < vectors.size(); ++i) {
-      const auto first = static_cast<size_t>(checked_.offsets[i]);
-      PoolRows(encoder.hidden() + first * width, checked_.offsets[i + 1] - checked_.offsets[i],
-               config_.width, config_.pooling, vectors[i].data());
+    Vectors vectors;
+    for (size_t i = 0; i + 1 < checked_.offsets.size(); ++i) {
+      const int first = checked_.offsets[i], rows = checked_.offsets[i + 1] - first;
+      if (!config_.per_token) {
+        vectors.emplace_back(static_cast<size_t>(config_.vector_width()));
+        encoder.WriteVector(first, rows, 0, vectors.back());
+        continue;
+      }
+      const auto columns = static_cast<size_t>(config_.token_width());
+      std::vector<float> tokens(static_cast<size_t>(rows) * columns);
+      encoder.WriteTokens(first, rows, 0, tokens);
+      for (auto row = tokens.begin(); row != tokens.end(); row += static_cast<int64_t>(columns))
+        vectors.emplace_back(row, row + static_cast<int64_t>(columns));
     }
     return vectors;
   }
@@ -174,7 +183,8 @@ class Chooser {
         own += double{vectors[i][k]} * vectors[i][k];
         other += double{reference_[i][k]} * reference_[i][k];
       }
-      const double cosine = dot / std::sqrt(own * other);
+      // A sparse vector may have no word at all.
+      const double cosine = own == 0 && other == 0 ? 1 : dot / std::sqrt(own * other);
       least = cosine < least ? cosine : least;
       if (!(cosine <= 2)) return -1.0;  // not a number: as far away as it gets
     }

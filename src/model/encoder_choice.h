@@ -2,10 +2,12 @@
 // reports their similarity to float32.
 //
 // int8 is the default if the minimum cosine similarity to float32 over the check texts is at least
-// kLeastCosine. It has two forms: one scale per row with balanced columns, and one per 32, a fifth
-// slower and more exact. The first of them that reaches the minimum is used, else bf16, else
-// float32. A type that the caller requires is loaded even if its cosine is below the minimum (for
-// int8 the form with the higher cosine if neither reaches the minimum), and the cosine is reported.
+// kLeastCosine: of the vectors that requests get (of each token, with the vocabulary's width or
+// behind Dense modules), and of the pooled rows of a classifier. It has two forms: one scale per
+// row with balanced columns, and one per 32, a fifth slower and more exact. The first of them that
+// reaches the minimum is used, else bf16, else float32. A type that the caller requires is loaded
+// even if its cosine is below the minimum (for int8 the form with the higher cosine if neither
+// reaches the minimum), and the cosine is reported.
 //
 // Cost: the weights are packed once in float32 and once for each form that is tried, and some 32
 // short texts are computed with each; memory for the float32 form is needed first. `seconds` is the

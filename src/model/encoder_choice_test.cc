@@ -97,6 +97,31 @@ TEST(EncoderChoice, WhatIsAskedForIsLoaded) {
   EXPECT_EQ(Choose(GenerateEncoder(), EncoderDType::kF32)->ToString(), "f32");
 }
 
+// A Dense module to one value leaves nothing of a direction but its sign.
+TEST(EncoderChoice, WhatRequestsGetIsCompared) {
+  const double plain = *Choose(GenerateEncoder())->cosine;
+  const auto with_dense = [](int out) {
+    GeneratedEncoder generated = GenerateEncoder();
+    const auto rows = static_cast<size_t>(out);
+    const auto columns = static_cast<size_t>(generated.config.width);
+    std::vector<float> weight(rows * columns);
+    for (size_t i = 0; i < weight.size(); ++i) weight[i] = static_cast<float>(i * 37 % 11) - 5;
+    DenseModule& dense = generated.config.dense.emplace_back();
+    dense.folder = "2_Dense";
+    dense.in = generated.config.width;
+    dense.out = out;
+    dense.bias = false;
+    generated.Add("2_Dense/linear.weight", {rows, columns}, std::move(weight));
+    return generated;
+  };
+  EXPECT_LT(plain, 1 - 1e-9);
+  EXPECT_NEAR(*Choose(with_dense(1))->cosine, 1, 1e-9);
+  GeneratedEncoder tokens = with_dense(8);
+  const double pooled = *Choose(tokens)->cosine;
+  tokens.config.per_token = true;
+  EXPECT_LT(*Choose(tokens)->cosine, pooled) << "a mean of tokens is nearer than each of them";
+}
+
 // Attention that is all or nothing: which key wins depends on digits that smaller types lack.
 TEST(EncoderChoice, AModelThatSmallerTypesSpoilStaysLarger) {
   GeneratedEncoder fragile =
