@@ -21,10 +21,9 @@ import signal
 import socket
 import subprocess
 import sys
-import tempfile
 import time
 
-from bench_peers import ROOT, install_environment, run, write_page
+from bench_peers import gate_lines, gate_row, install_environment, peer_options, run, write_page
 
 HERE = pathlib.Path(__file__).resolve().parent
 BEGIN, END = "<!-- bench-encoder-peers: begin -->", "<!-- bench-encoder-peers: end -->"
@@ -114,15 +113,22 @@ def free_port():
         return probe.getsockname()[1]
 
 
+def opened(port):
+    """Whether something listens on the port, within a minute."""
+    for _ in range(600):
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port)) == 0:
+                return True
+        time.sleep(0.1)
+    return False
+
+
 def http_rate(args, command, port, model):
     """Rate of `tutti bench encode --url` with 32 clients that send one text of 16 tokens each: the best of `args.rounds` runs."""
     server = subprocess.Popen([str(part) for part in command], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
-        for _ in range(600):
-            with socket.socket() as probe:
-                if probe.connect_ex(("127.0.0.1", port)) == 0:
-                    break
-            time.sleep(0.1)
+        if not opened(port):
+            sys.exit(f"bench-encoder-peers: {command[0]} did not open its port within a minute")
         time.sleep(2)
         load = [args.tutti, "bench", "encode", model, "--url", f"http://127.0.0.1:{port}", "--concurrency", 32,
                 "--requests", args.http_requests, "--warmup", 100, "--json", "-"]
@@ -145,18 +151,15 @@ def measure_http(args, python, folder):
 
 
 def judge(best, limits):
-    """(name, measured, required, why, met, ratio)"""
+    """Rows of the gate, see gate_row()."""
     rows = []
     for case, head in zip(CASES, HEADS):
         for dtype, factor, peers in (("int8", 1.5, list(PEERS)), ("f32", 0.9, FLOAT_PEERS)):
             peer = max((p for p in peers if p in best), key=lambda p: best[p][case], default=None)
             if peer is None:
                 continue
-            asked, cap = factor * best[peer][case], 0.85 * limits[dtype][case]
-            required = min(asked, cap)
-            why = f"{factor} x {PEERS[peer]} {best[peer][case]:,.0f}" if asked <= cap else f"85 % of the machine's {limits[dtype][case]:,.0f}"
-            measured = best["tutti " + dtype][case]
-            rows.append((f"{dtype}, {head}", measured, required, why, measured >= required, measured / best[peer][case]))
+            rows.append(gate_row(f"{dtype}, {head}", best["tutti " + dtype][case], limits[dtype][case], factor, PEERS[peer],
+                                 best[peer][case]))
     return rows
 
 
@@ -172,10 +175,7 @@ def table(args, name, best, limits, machine, gate, http, load):
             lines.append(f"| {name} | " + " | ".join(f"{best[key][c]:,.0f}" for c in CASES) + " |")
     for dtype in ("int8", "f32"):
         lines.append(f"| limit from the {dtype} peak | " + " | ".join(f"{limits[dtype][c]:,.0f}" for c in CASES) + " |")
-    lines += ["", "| gate | Tutti | Tutti / peer | required | basis | result |", "|---|---|---|---|---|---|"]
-    for name, measured, required, why, met, ratio in gate:
-        verdict = "met" if met else f"short by {100 * (1 - measured / required):.0f} %"
-        lines.append(f"| {name} | {measured:,.0f} | {ratio:.2f} | {required:,.0f} | {why} | {verdict} |")
+    lines += gate_lines(gate)
     if http:
         ours, theirs = http
         batch = best["tutti int8"]["16x32"]
@@ -219,21 +219,15 @@ def compare(args, python, folder, name):
 
 
 def main():
-    cache = pathlib.Path(os.environ.get("TUTTI_CACHE", pathlib.Path.home() / ".cache" / "tutti"))
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--folder", type=pathlib.Path, default=pathlib.Path(tempfile.gettempdir()) / "tutti-peers")
+    parser = peer_options(__doc__, builds=False)
+    parser.set_defaults(model=pathlib.Path(os.environ.get("TUTTI_CACHE", pathlib.Path.home() / ".cache" / "tutti")) / "models" / "all-minilm-l6-v2")
     parser.add_argument("--python", type=pathlib.Path, help="interpreter of an environment with the peers; no environment is created")
-    parser.add_argument("--model", help="folder of MiniLM", default=str(cache / "models" / "all-minilm-l6-v2"))
     parser.add_argument("--models", default=",".join(MODELS))
-    parser.add_argument("--tutti", type=pathlib.Path, default=ROOT / "build" / "release" / "tutti")
-    parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=2, help="duration of a case")
     parser.add_argument("--peers", default=",".join(PEERS))
     parser.add_argument("--http", action="store_true")
     parser.add_argument("--http-requests", type=int, default=3000)
     parser.add_argument("--json", type=pathlib.Path)
-    parser.add_argument("--no-write", action="store_true", help="do not change docs/benchmarks.md")
     args = parser.parse_args()
     folder = args.folder.resolve()
     folder.mkdir(parents=True, exist_ok=True)

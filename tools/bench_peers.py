@@ -40,9 +40,9 @@ from random_models import Shape  # noqa: E402
 PAGE = ROOT / "docs" / "benchmarks.md"
 BEGIN, END = "<!-- bench-peers: begin -->", "<!-- bench-peers: end -->"
 LLAMA_PACKAGE = ("llama-cpp-python", "0.3.36")
-# What processors with AMX have besides. This version of llama.cpp, built by g++ 12, ends in a segmentation fault in its first
+# What llama.cpp may use on processors with AMX. This version of llama.cpp, built by g++ 12, ends in a segmentation fault in its first
 # product on AMX tiles (ggml_backend_amx_mul_mat).
-BESIDE_AMX = ("SSE42", "AVX", "AVX2", "FMA", "F16C", "BMI2", "AVX512", "AVX512_VBMI", "AVX512_VNNI", "AVX512_BF16")
+ISAS_WITHOUT_AMX = ("SSE42", "AVX", "AVX2", "FMA", "F16C", "BMI2", "AVX512", "AVX512_VBMI", "AVX512_VNNI", "AVX512_BF16")
 OPENVINO_PACKAGE = "openvino-genai==2026.4.1"
 NEW = 64
 # (prompt tokens, streams); 0 streams: prefill alone.
@@ -136,7 +136,7 @@ def install_llama(folder, python, jobs, programs=("llama-batched-bench", "llama-
     say(f"building llama.cpp with {jobs} jobs (quarter of an hour on two cores); log in {log}")
     native = ["-DGGML_NATIVE=ON"]
     if has_amx():
-        native = ["-DGGML_NATIVE=OFF", *(f"-DGGML_{feature}=ON" for feature in BESIDE_AMX)]
+        native = ["-DGGML_NATIVE=OFF", *(f"-DGGML_{feature}=ON" for feature in ISAS_WITHOUT_AMX)]
     run(["cmake", "-G", "Ninja", "-S", source, "-B", folder / "llama-build", "-DCMAKE_BUILD_TYPE=Release",
          *native, "-DBUILD_SHARED_LIBS=OFF", "-DLLAMA_CURL=OFF", "-DLLAMA_OPENSSL=OFF",
          "-DLLAMA_BUILD_TESTS=OFF", "-DLLAMA_BUILD_EXAMPLES=OFF", f"-DLLAMA_BUILD_SERVER={'ON' if 'llama-server' in programs else 'OFF'}",
@@ -237,8 +237,26 @@ def name_of(point):
     return f"decode {prompt} x {streams}" if streams else f"prefill {prompt}"
 
 
+def gate_row(name, measured, limit, factor, peer, rate):
+    """(name, measured, required, basis of the requirement, met, ratio to the peer). Required: `factor` x the peer's rate, at most 85 %
+    of the machine's limit."""
+    asked, cap = factor * rate, 0.85 * limit
+    required = min(asked, cap)
+    why = f"{factor} x {peer} {rate:,.0f}" if asked <= cap else f"85 % of the machine's {limit:,.0f}"
+    return name, measured, required, why, measured >= required, measured / rate
+
+
+def gate_lines(gate):
+    """The table of rows of gate_row(), as lines of Markdown after an empty one."""
+    lines = ["", "| gate | Tutti | Tutti / peer | required | basis | result |", "|---|---|---|---|---|---|"]
+    for name, measured, required, why, met, ratio in gate:
+        verdict = "met" if met else f"short by {100 * (1 - measured / required):.0f} %"
+        lines.append(f"| {name} | {measured:,.0f} | {ratio:.2f} | {required:,.0f} | {why} | {verdict} |")
+    return lines
+
+
 def judge(best, points, gates):
-    """Rows of the gate: (name, measured, required, basis of the requirement, met, ratio to the peer)."""
+    """Rows of the gate, see gate_row()."""
     tutti = best[TUTTI]
     rows = []
     for point in points:
@@ -246,13 +264,9 @@ def judge(best, points, gates):
         peers = [name for name in peers if name in best]
         if not peers:
             continue
-        factor = gates.factor(point[1])
         peer = max(peers, key=lambda name: best[name]["figures"][point])
-        rate, measured, limit = best[peer]["figures"][point], tutti["figures"][point], tutti["limits"][point]
-        asked, cap = factor * rate, 0.85 * limit
-        required = min(asked, cap)
-        why = f"{factor} x {peer} {rate:,.0f}" if asked <= cap else f"85 % of the machine's {limit:,.0f}"
-        rows.append((name_of(point), measured, required, why, measured >= required, measured / rate))
+        rows.append(gate_row(name_of(point), tutti["figures"][point], tutti["limits"][point], gates.factor(point[1]), peer,
+                             best[peer]["figures"][point]))
     return rows
 
 
@@ -272,10 +286,7 @@ def table(best, gate, points, rounds, model, load, missing):
             lines.append(f"| {name} | " + " | ".join(f"{best[name]['figures'][p]:,.0f}" for p in points) + " |")
     lines.append("| limit from read rate and peaks | " +
                  " | ".join(f"{best[TUTTI]['limits'][p]:,.0f}" for p in points) + " |")
-    lines += ["", "| gate | Tutti | Tutti / peer | required | basis | result |", "|---|---|---|---|---|---|"]
-    for name, measured, required, why, met, ratio in gate:
-        verdict = "met" if met else f"short by {100 * (1 - measured / required):.0f} %"
-        lines.append(f"| {name} | {measured:,.0f} | {ratio:.2f} | {required:,.0f} | {why} | {verdict} |")
+    lines += gate_lines(gate)
     return "\n".join(lines)
 
 
@@ -294,8 +305,8 @@ def write_page(text, begin=BEGIN, end=END):
     PAGE.write_text(head + begin + "\n" + wrap(text) + "\n" + end + rest.split(end, 1)[1])
 
 
-def peer_options(description):
-    """Options that all comparisons with a peer have in common."""
+def peer_options(description, builds=True):
+    """Options that all comparisons with a peer have in common. `builds`: llama.cpp is one of the peers."""
     cache = pathlib.Path(os.environ.get("TUTTI_CACHE", pathlib.Path.home() / ".cache" / "tutti"))
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--folder", type=pathlib.Path, default=pathlib.Path(tempfile.gettempdir()) / "tutti-peers",
@@ -304,7 +315,8 @@ def peer_options(description):
     parser.add_argument("--tutti", type=pathlib.Path, default=ROOT / "build" / "release" / "tutti")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=3, help="number of alternating rounds")
-    parser.add_argument("--jobs", type=int, default=2, help="parallel jobs of the build of llama.cpp")
+    if builds:
+        parser.add_argument("--jobs", type=int, default=2, help="parallel jobs of the build of llama.cpp")
     parser.add_argument("--no-write", action="store_true", help="do not change docs/benchmarks.md")
     return parser
 
