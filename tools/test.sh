@@ -22,7 +22,7 @@ trap stop_build EXIT
 tools/run_tests.py build/release
 
 echo 0 2>/dev/null >"/proc/$build/autogroup" || true  # the rest of it at full speed
-echo "building the sanitized programs, begun beside the suite ($log)"
+echo "building the sanitized programs, begun with the suite ($log)"
 tail --pid="$build" -n 1 -f "$log" &
 shown=$!
 if ! wait "$build"; then

@@ -299,8 +299,11 @@ Status ReadModules(const EncoderFiles& files, int width, VectorModules& modules)
                            before);
       modules.dense.push_back(std::move(dense));
     } else if (kind != "Transformer" && kind != "MLMTransformer") {
-      return file.Refuse("type", "{} is not supported (Transformer, Pooling, Dense, Normalize)",
-                         Quote(kind));
+      return file.Refuse(
+          "type",
+          "{} is not supported (Transformer, MLMTransformer, Pooling, SpladePooling, "
+          "LogitScore, Dense and Normalize are)",
+          Quote(kind));
     }
   }
   modules.per_token = !modules.stated && !modules.dense.empty();

@@ -45,8 +45,7 @@ struct EncoderNames {
   std::string_view mlm_dense = {}, mlm_norm = {}, mlm_out = {}, mlm_bias = {};
 };
 
-// The names of BERT, and those of the modules of transformers 5, without the feed-forward block and
-// the head: a family adds its own, and changes what differs.
+// The names of BERT, and those of the modules of transformers 5. A family changes what differs.
 constexpr EncoderNames NamesOfBert() {
   EncoderNames names;
   names.words = "embeddings.word_embeddings";

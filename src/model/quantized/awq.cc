@@ -1,8 +1,8 @@
 // AWQ of 4 bits, version GEMM: words of codes along the outputs, in an order of their own.
 //
 // Shapes: qweight I32 [columns][rows / 8], qzeros I32 [groups][rows / 8], scales [groups][rows].
-// Nibble i of a word, from the lowest up, is of output kOrder[i] of its eight. An element is
-// scale * (code - zero). Source: AutoAWQ, utils/packing_utils.py.
+// A word's nibble kNibbleOf[i], counted from the lowest, is that of output i of its eight. An
+// element is scale * (code - zero). Source: AutoAWQ, utils/packing_utils.py.
 #include <fmt/format.h>
 
 #include <array>
