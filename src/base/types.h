@@ -11,4 +11,10 @@ inline constexpr TokenId kNoToken = -1;
 // Tokens of KV cache per block, everywhere (equal to the key tile of attention).
 inline constexpr int kBlockTokens = 32;
 
+// Number of blocks for `tokens` >= 0 tokens.
+template <typename Count>
+constexpr Count BlocksFor(Count tokens) {
+  return (tokens + kBlockTokens - 1) / kBlockTokens;
+}
+
 }  // namespace tutti

@@ -70,10 +70,8 @@ DecoderInstance::DecoderInstance(const EngineOptions& options,
         limits_.context > 0 && limits_.kv_blocks < INT32_MAX / kBlockTokens);
   // Else a long sequence would wait for ever (Scheduler::WindowsFit). None has more blocks than the
   // longest context.
-  const SchedulerOptions& s = options.scheduler;
-  const int rows =
-      std::min(std::max({s.prefill_chunk, s.prefill_chunk_alone, 1}), limits_.max_step_tokens);
-  const int most = std::min(WindowBlocks(limits_.window, rows), BlocksFor(max_model_len_)) + 1;
+  const int rows = MaxPromptRows(options.scheduler, limits_.max_step_tokens);
+  const int most = MaxWindowBlocks(limits_.window, rows, BlocksFor(max_model_len_));
   CHECK(limits_.window_blocks == 0 || limits_.window_blocks >= std::min(limits_.kv_blocks, most))
       << limits_.window_blocks << " blocks of windows";
 }
@@ -205,8 +203,8 @@ bool DecoderInstance::Step() {
 // Adds the tokens of the draft model: after the plan, since draft tokens may only use what it
 // leaves, and before the constraints, which apply to them too.
 void DecoderInstance::AddDrafts() {
-  if (drafter_.has_value() && !scheduler_.draft_asks().empty())
-    scheduler_.TakeDrafts(drafter_->Run(scheduler_.draft_asks()));
+  if (drafter_.has_value() && !scheduler_.draft_requests().empty())
+    scheduler_.TakeDrafts(drafter_->Run(scheduler_.draft_requests()));
 }
 
 // A plan without slices is committed too: it may hold outcomes that need no forward pass.
@@ -220,13 +218,13 @@ StepResult DecoderInstance::Run(const StepPlan& plan) {
 void DecoderInstance::Account(const StepPlan& plan, const StepResult& result, StepEvent event,
                               TimePoint now) {
   EngineStats& count = statistics_.count();
-  if (result.given_up) {
+  if (result.aborted) {
     count.wasted_tokens += static_cast<uint64_t>(plan.tokens);
   } else {
     count.prompt_tokens_computed += static_cast<uint64_t>(scheduler_.prefill_tokens());
   }
   const std::span<const int> accepted = scheduler_.accepted_drafts();
-  if (scheduler_.draft_tokens() > 0 && event.status.ok() && !result.given_up) {
+  if (scheduler_.draft_tokens() > 0 && event.status.ok() && !result.aborted) {
     ++count.draft_steps;
     count.draft_tokens += static_cast<uint64_t>(scheduler_.draft_tokens());
     count.accepted_tokens +=

@@ -369,7 +369,7 @@ TEST(EncoderLatency, AnInteractiveRequestOfWhichNothingRanInTimeEnds) {
 // --- N19: sharing the device with a decoder ---
 
 struct Mix {
-  Duration alone, beside;  // P99 between two tokens
+  Duration alone, with_texts;  // P99 between two tokens
   Duration encode_p99;
   double encode_share = 0;  // of the time
   double texts_per_second = 0;
@@ -380,7 +380,7 @@ Mix RunMix(Duration length, int texts, const EncodeTimingModel& encode,
            const testing::TimingModel& decode, const std::vector<int>& lengths = {16}) {
   Mix mix;
   std::vector<Duration> gaps[2];
-  for (const bool beside : {false, true}) {
+  for (const bool with_texts : {false, true}) {
     EncoderHarness h({}, encode);
     h.AddDecoder(decode);
     for (int i = 0; i < 8; ++i) h.Generate(TestRequest(TestPrompt(i, 30), 3500));
@@ -392,17 +392,17 @@ Mix RunMix(Duration length, int texts, const EncodeTimingModel& encode,
       h.At(h.now() + Duration(static_cast<int64_t>(-std::log(1 - random.Uniform()) * 1e9 / texts)),
            next);
     };
-    if (beside && texts > 0) h.At(milliseconds(100), next);
-    if (beside && texts == 0) {
+    if (with_texts && texts > 0) h.At(milliseconds(100), next);
+    if (with_texts && texts == 0) {
       for (int i = 0; i < 6; ++i) h.MustSubmit(TestEncoding(i * 3000, std::vector<int>(2048, 16)));
     }
     h.RunUntil([&] { return h.now() >= length; });
     for (int i = 0; i < 8; ++i) {
       const auto own = testing::Gaps(h.decoder().streams[static_cast<size_t>(i)].received,
                                      h.start() + milliseconds(200));
-      gaps[beside].insert(gaps[beside].end(), own.begin(), own.end());
+      gaps[with_texts].insert(gaps[with_texts].end(), own.begin(), own.end());
     }
-    if (!beside) continue;
+    if (!with_texts) continue;
     std::vector<Duration> took;
     for (size_t i = 0; i < h.size(); ++i) {
       if (h.client(i).done()) took.push_back(h.client(i).took());
@@ -413,14 +413,14 @@ Mix RunMix(Duration length, int texts, const EncodeTimingModel& encode,
     EXPECT_THAT(h.runner().violations(), ::testing::IsEmpty());
   }
   mix.alone = Percentile(gaps[0], 0.99);
-  mix.beside = Percentile(gaps[1], 0.99);
+  mix.with_texts = Percentile(gaps[1], 0.99);
   return mix;
 }
 
 TEST(EncoderLatency, ShortTextsAndStreamsOnOneDeviceStarveNeither) {
   const EncodeTimingModel encode{.head = milliseconds(1), .per_token = microseconds(40)};
   const Mix mix = RunMix(seconds(30), 200, encode, {.base = milliseconds(12)});
-  EXPECT_LE(ToMillis(mix.beside), 1.5 * ToMillis(mix.alone));
+  EXPECT_LE(ToMillis(mix.with_texts), 1.5 * ToMillis(mix.alone));
   EXPECT_LE(mix.encode_p99, milliseconds(50));
   EXPECT_NEAR(mix.texts_per_second, 200, 15);
 }
@@ -513,7 +513,7 @@ TEST(EncoderLatency, PromptsOfASlowDecoderKeepTheirPaceBesideTexts) {
 TEST(EncoderLatency, BulkCallsBesideStreamsTakeTheirShareAndNoMore) {
   const EncodeTimingModel encode{.head = microseconds(1500), .per_token = microseconds(25)};
   const Mix mix = RunMix(seconds(20), 0, encode, {.base = milliseconds(20)});
-  EXPECT_LE(ToMillis(mix.beside), 1.5 * ToMillis(mix.alone));
+  EXPECT_LE(ToMillis(mix.with_texts), 1.5 * ToMillis(mix.alone));
   EXPECT_NEAR(mix.encode_share, 0.25, 0.03);
 }
 

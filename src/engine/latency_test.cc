@@ -104,15 +104,15 @@ TEST(Latency, TheChunkIsLongWhenNobodyDecodesAndBoundedWhenSomebodyDoes) {
   h.RunUntil([&] { return !h.client(0).choices[0].tokens.empty(); });
   EXPECT_EQ(h.runner().largest_step_tokens(), 512);
   EXPECT_EQ(h.runner().steps(), 4u);
-  int max_beside = 0;
+  int max_prefill = 0;
   h.runner().fault = [&](const StepPlan& plan, const SequenceSlice* slice) {
     if (slice == nullptr && plan.slices.size() > 1)
-      max_beside = std::max(max_beside, plan.tokens - 1);
+      max_prefill = std::max(max_prefill, plan.tokens - 1);
     return OkStatus();
   };
   h.MustSubmit(TestRequest(TestPrompt(2, 2048), 1));
   ASSERT_TRUE(h.RunToEnd());
-  EXPECT_EQ(max_beside, 128);
+  EXPECT_EQ(max_prefill, 128);
 }
 
 // U72: a short prompt joins within one step although a long one is being computed before it.

@@ -103,7 +103,7 @@ struct SliceResult {
 
 struct StepResult {
   Status status;                    // not OK: the whole step failed and no KV it wrote counts
-  bool given_up = false;            // aborted for an urgent request: no KV counts, but no failure
+  bool aborted = false;             // aborted for an urgent request: no KV counts, but no failure
   std::vector<SliceResult> slices;  // same order and size as the plan's, when status is OK
   Duration forward{0};              // time of the model pass, measured by the runner
 };

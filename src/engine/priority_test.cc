@@ -113,7 +113,7 @@ TEST(Priority, AStepOfBatchWorkAloneIsGivenUpForWhoComes) {
     return OkStatus();
   };
   ASSERT_TRUE(h.RunUntil([&] { return high && said(*high) == 1; }));
-  EXPECT_EQ(h.runner().given_up(), 1u);
+  EXPECT_EQ(h.runner().aborted(), 1u);
   for (size_t i = 0; i < 7; ++i) EXPECT_EQ(said(i), before[i]) << i;
   ASSERT_TRUE(h.RunToEnd());
   for (size_t i = 0; i < h.size(); ++i)
@@ -136,7 +136,7 @@ TEST(Priority, StepsThatAreGivenUpWithoutEndDoNotStopBatchRows) {
   };
   ASSERT_TRUE(h.RunUntil([&] { return h.client(0).done(); }));
   EXPECT_LT(sent, 2000);
-  EXPECT_GE(h.runner().given_up(), 30u);
+  EXPECT_GE(h.runner().aborted(), 30u);
   ASSERT_TRUE(h.RunToEnd());
   EXPECT_EQ(h.client(0).choices[0].tokens, h.Solo(h.client(0).request));
   EXPECT_THAT(h.runner().violations(), ::testing::IsEmpty());

@@ -203,7 +203,7 @@ TEST(RecurrentState, StepsHaveNoDraftTokensAndAreNotAborted) {
   h.At(std::chrono::milliseconds(50), [&h] { h.MustSubmit(TestRequest(TestPrompt(9, 40), 10)); });
   ASSERT_TRUE(h.RunToEnd());
   EXPECT_EQ(h.engine().stats().draft_tokens, 0u);
-  EXPECT_EQ(h.runner().given_up(), 0u);
+  EXPECT_EQ(h.runner().aborted(), 0u);
   EXPECT_EQ(h.FindFault(), "");
 }
 

@@ -166,7 +166,7 @@ const StepPlan& Scheduler::Plan(TimePoint now) {
   PlanDrafts();
   // BatchOnly() did not see the sequences that this plan admitted; they may be of a higher class.
   // An aborted step would cost more than the time it saves if the states before it were lost.
-  plan_.abortable = batch_only_ && given_up_ < kMaxGivenUp && !memory_.stateful() &&
+  plan_.abortable = batch_only_ && aborted_steps_ < kMaxAbortedSteps && !memory_.stateful() &&
                     std::all_of(planned_.begin(), planned_.end(), [](const Planned& planned) {
                       return planned.sequence->request->priority == api::Priority::kBatch;
                     });
@@ -345,7 +345,7 @@ void Scheduler::Constrain() {
 
 void Scheduler::TakeDrafts(const DraftTimes& times) {
   speculation_.ModelRan(times);
-  for (const DraftRequest& ask : speculation_.asks()) {
+  for (const DraftRequest& ask : speculation_.requests()) {
     Sequence& s = *ask.sequence;
     int take = 0;
     for (; take < ask.count; ++take) {

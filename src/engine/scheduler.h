@@ -2,7 +2,7 @@
 // lock or thread, and the same calls give the same plans.
 //
 //   const StepPlan& plan = scheduler.Plan(now);     // plan and reserve
-//   ... Drafter::Run(scheduler.draft_asks()), scheduler.TakeDrafts(...) ...
+//   ... Drafter::Run(scheduler.draft_requests()), scheduler.TakeDrafts(...) ...
 //   scheduler.Constrain();                          // token masks of grammars
 //   ... the runner executes the plan ...
 //   for (const Outcome& o : scheduler.Commit(result, now)) ...   // each sequence's result
@@ -92,7 +92,7 @@ class Scheduler {
   const StepPlan& Plan(TimePoint now);
   // The draft model's tasks for the plan, for Drafter::Run. TakeDrafts adds the resulting draft
   // tokens to the plan; without that call the plan has none of the model's.
-  std::span<DraftRequest> draft_asks() { return speculation_.asks(); }
+  std::span<DraftRequest> draft_requests() { return speculation_.requests(); }
   void TakeDrafts(const DraftTimes& times);
   // Sets the token masks of sequences under a grammar. Draft tokens that the grammar forbids are
   // removed from the plan.
@@ -226,9 +226,9 @@ class Scheduler {
   std::array<int, kMaxDrafts> accepted_{};
   int decode_rows_ = 0;
   int drafts_ = 0;
-  bool yielding_ = false;    // batch rows sit out
+  bool yielding_ = false;    // batch rows wait
   bool batch_only_ = false;  // steps are short, and may be aborted
-  int given_up_ = 0;         // such steps, since one was finished
+  int aborted_steps_ = 0;    // steps aborted since one was finished
 };
 
 }  // namespace tutti::engine

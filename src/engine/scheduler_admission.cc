@@ -100,10 +100,8 @@ AdmissionView Scheduler::PoolView() const {
 }
 
 int Scheduler::MaxWindowBlocks(const Sequence& s) const {
-  const int rows = std::min(std::max({options_.prefill_chunk, options_.prefill_chunk_alone, 1}),
-                            limits_.max_step_tokens);
-  // One more for the source of a copy.
-  return std::min(WindowBlocks(limits_.window, rows), WorstCaseBlocks(s.target_tokens)) + 1;
+  return engine::MaxWindowBlocks(limits_.window, MaxPromptRows(options_, limits_.max_step_tokens),
+                                 WorstCaseBlocks(s.target_tokens));
 }
 
 bool Scheduler::WindowsFit(const Sequence& s, const Sequence* leaving) const {

@@ -29,12 +29,12 @@ std::span<Outcome> Scheduler::Commit(StepResult& result, TimePoint /*now*/) {
   outcomes_.clear();
   accepted_.fill(0);
   Status whole = result.status;
-  if (whole.ok() && !result.given_up && result.slices.size() != planned_.size()) {
+  if (whole.ok() && !result.aborted && result.slices.size() != planned_.size()) {
     whole = Internal("the runner answered " + std::to_string(result.slices.size()) + " of " +
                      std::to_string(planned_.size()) + " slices");
   }
-  if (whole.ok() && batch_only_) given_up_ = result.given_up ? given_up_ + 1 : 0;
-  if (whole.ok() && result.given_up) {
+  if (whole.ok() && batch_only_) aborted_steps_ = result.aborted ? aborted_steps_ + 1 : 0;
+  if (whole.ok() && result.aborted) {
     Rollback();
   } else if (!whole.ok()) {
     const bool alone = planned_.size() == 1;

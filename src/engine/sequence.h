@@ -159,8 +159,6 @@ inline KeepKey KeepKeyOf(const Sequence& s) {
   return {s.pinned, static_cast<int>(s.request->priority), s.arrival, s.choice};
 }
 
-// Number of blocks for `tokens` tokens.
-constexpr int BlocksFor(int tokens) { return (tokens + kBlockTokens - 1) / kBlockTokens; }
 // Maximum number of blocks of a sequence; its last token is drawn and never computed.
 inline int WorstCaseBlocks(int target_tokens) {
   return BlocksFor(target_tokens > 1 ? target_tokens - 1 : 1);

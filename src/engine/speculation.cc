@@ -26,7 +26,7 @@ Speculation::Speculation(double pass) : passes_(pass) {
   rows_.reserve(kMaxDraftSequences);
   room_.reserve(kMaxDraftSequences);
   copy_from_.reserve(kMaxDraftSequences);
-  asks_.reserve(kMaxDraftSequences);
+  requests_.reserve(kMaxDraftSequences);
 }
 
 void Speculation::Begin() {
@@ -34,7 +34,7 @@ void Speculation::Begin() {
   rows_.clear();
   room_.clear();
   copy_from_.clear();
-  asks_.clear();
+  requests_.clear();
 }
 
 void Speculation::Add(Sequence& s, int room, bool propose_forced) {
@@ -88,13 +88,13 @@ void Speculation::Choose(int rows_left) {
     DraftState& draft = rows_[i]->draft;
     if (offer.take > 0) {
       draft.passed_over = 0;
-      asks_.push_back({.sequence = rows_[i], .row = static_cast<int>(i), .wanted = offer.take});
+      requests_.push_back({.sequence = rows_[i], .row = static_cast<int>(i), .wanted = offer.take});
     } else if (++draft.passed_over % kForgetAfter == 0) {
       draft.hits.Fade();
     }
   }
   ChooseReading();
-  if (asks_.empty()) LookAgain(rows_left);
+  if (requests_.empty()) LookAgain(rows_left);
 }
 
 int Speculation::AppendCopied(int i) {
@@ -122,7 +122,7 @@ int Speculation::ReadAtOnce(double step_ns) const {
 void Speculation::AskToRead(int row) {
   Sequence& s = *rows_[static_cast<size_t>(row)];
   const int at_once = ReadAtOnce(cost_.Without(static_cast<int>(rows_.size())));
-  asks_.push_back(
+  requests_.push_back(
       {.sequence = &s, .row = row, .catch_up = std::min(s.draft.Backlog(s.tokens), at_once)});
 }
 
@@ -175,7 +175,7 @@ void Speculation::LookAgain(int rows_left) {
   if (offer.take > 0) return;  // it copies
   --look_steps_;
   offer.source = DraftSource::kModel;
-  asks_.push_back({.sequence = &s, .row = nearest, .wanted = kLookTokens});
+  requests_.push_back({.sequence = &s, .row = nearest, .wanted = kLookTokens});
 }
 
 void Speculation::ModelRan(const DraftTimes& times) {
@@ -197,7 +197,7 @@ void Speculation::NoteModel(Sequence& s, int proposed, int accepted) {
 
 void Speculation::StepTook(int sequences, int draft_rows, Duration forward) {
   cost_.Observe(sequences, sequences + draft_rows, forward);
-  if (asks_.empty())
+  if (requests_.empty())
     allowance_ns_ =
         std::min(allowance_ns_ + kLookShare * static_cast<double>(forward.count()), kMaxAllowance);
 }

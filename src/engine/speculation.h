@@ -33,7 +33,7 @@ class Speculation {
   // Puts what row `i` copies behind the tokens of its sequence; so many.
   int AppendCopied(int i);
   // The draft model's tasks in this step; Drafter::Run() writes the draft tokens into them.
-  std::span<DraftRequest> asks() { return asks_; }
+  std::span<DraftRequest> requests() { return requests_; }
 
   // --- results ---
   void ModelRan(const DraftTimes& times);
@@ -61,7 +61,7 @@ class Speculation {
   std::vector<int> room_;
   enum class CopyFrom : uint8_t { kText, kPrediction, kGrammar };
   std::vector<CopyFrom> copy_from_;
-  std::vector<DraftRequest> asks_;
+  std::vector<DraftRequest> requests_;
 };
 
 }  // namespace tutti::engine

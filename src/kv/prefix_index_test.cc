@@ -20,7 +20,7 @@ std::vector<TokenId> Tokens(int from, int count) {
 // Computes `tokens` as a sequence would: takes blocks, enters the full ones and the tail, lets go.
 void Remember(KvBlockPool& pool, RootId root, const std::vector<TokenId>& tokens) {
   BlockTable table;
-  const int blocks = (static_cast<int>(tokens.size()) + kBlockTokens - 1) / kBlockTokens;
+  const int blocks = BlocksFor(static_cast<int>(tokens.size()));
   Result<KvReservation> reservation = pool.Reserve(table, blocks, 1);
   ASSERT_TRUE(reservation.ok());
   reservation->Commit();
@@ -131,8 +131,7 @@ TEST(PrefixIndex, CollisionsNeverGiveWrongReuse) {
     }
     BlockTable table;
     pool.Share(table, blocks);
-    const int need =
-        (static_cast<int>(tokens.size()) + kBlockTokens - 1) / kBlockTokens - table.size();
+    const int need = BlocksFor(static_cast<int>(tokens.size())) - table.size();
     Result<KvReservation> reservation = pool.Reserve(table, need, 1);
     ASSERT_TRUE(reservation.ok());
     reservation->Commit();

@@ -105,7 +105,7 @@ std::vector<TokenId> TokensFrom(int from, int count) {
 void RememberStates(KvBlockPool& pool, RootId root, const std::vector<TokenId>& tokens,
                     const std::vector<int>& ends) {
   BlockTable table;
-  const int blocks = (static_cast<int>(tokens.size()) + kBlockTokens - 1) / kBlockTokens;
+  const int blocks = BlocksFor(static_cast<int>(tokens.size()));
   Result<KvReservation> reservation = pool.Reserve(table, blocks, 1);
   ASSERT_TRUE(reservation.ok());
   reservation->Commit();

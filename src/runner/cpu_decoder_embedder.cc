@@ -8,23 +8,13 @@
 #include "model/encoder.h"
 
 namespace tutti::runner {
-namespace {
-
-int BlocksOf(int tokens) { return (tokens + kBlockTokens - 1) / kBlockTokens; }
-
-}  // namespace
-
 Result<std::unique_ptr<CpuDecoderEmbedder>> CpuDecoderEmbedder::Create(
     std::shared_ptr<const model::Weights> weights, const DecoderEmbedderOptions& options) {
   CHECK(options.kernels != nullptr && options.pool != nullptr);
   CHECK(options.max_items >= 1 && options.max_tokens >= 1 && options.max_item_tokens >= 1 &&
         options.max_step_tokens >= 1);
   const model::ModelConfig& config = weights->config();
-  if (model::Decoder::StateBytes(config) != 0) {
-    return InvalidArgument("model_hparam", "embeddings of a " + config.architecture +
-                                               " model, which has recurrent states, are not "
-                                               "supported");
-  }
+  CHECK_EQ(model::Decoder::StateBytes(config), 0u) << "a recurrent decoder gives no embeddings";
   engine::EncoderLimits limits;
   limits.max_items = options.max_items;
   limits.max_item_tokens = std::min(options.max_item_tokens, config.context_length);
@@ -54,7 +44,7 @@ Result<std::unique_ptr<CpuDecoderEmbedder>> CpuDecoderEmbedder::Create(
   ASSIGN_OR_RETURN(auto decoder,
                    model::Decoder::Create(std::move(weights), *options.kernels, decoder_options));
   // Each text begins a block of its own.
-  const auto blocks = static_cast<size_t>(BlocksOf(limits.max_tokens) + limits.max_items);
+  const auto blocks = static_cast<size_t>(BlocksFor(limits.max_tokens) + limits.max_items);
   ASSIGN_OR_RETURN(auto kv, kernels::AlignedBuffer::Allocate(blocks * block_bytes));
   return std::unique_ptr<CpuDecoderEmbedder>(
       new CpuDecoderEmbedder(options, limits, std::move(decoder), std::move(kv)));
@@ -72,7 +62,7 @@ CpuDecoderEmbedder::CpuDecoderEmbedder(const DecoderEmbedderOptions& options,
       kv_(std::move(kv)) {
   const auto items = static_cast<size_t>(limits.max_items);
   const auto width = static_cast<size_t>(decoder_->weights().config().width);
-  blocks_.resize(static_cast<size_t>(BlocksOf(limits.max_tokens)) + items);
+  blocks_.resize(static_cast<size_t>(BlocksFor(limits.max_tokens)) + items);
   for (size_t i = 0; i < blocks_.size(); ++i) blocks_[i] = static_cast<int32_t>(i);
   first_block_.reserve(items);
   if (pooling_ == model::Pooling::kMean) sums_.resize(items * width);
@@ -103,7 +93,7 @@ void CpuDecoderEmbedder::LayOutBlocks(const engine::EncodeBatch& batch) {
   for (const engine::EncodeItem& item : batch.items) {
     CHECK(item.tokens >= 1 && item.tokens <= limits_.max_item_tokens) << item.tokens;
     first_block_.push_back(next);
-    next += BlocksOf(item.tokens);
+    next += BlocksFor(item.tokens);
   }
   CHECK_LE(static_cast<size_t>(next), blocks_.size());
 }

@@ -41,7 +41,7 @@ struct DecoderEmbedderOptions {
 
 class CpuDecoderEmbedder final : public engine::EncoderRunner {
  public:
-  // Errors: out_of_memory.
+  // Errors: out_of_memory. The model has no recurrent states.
   static Result<std::unique_ptr<CpuDecoderEmbedder>> Create(
       std::shared_ptr<const model::Weights> weights, const DecoderEmbedderOptions& options);
 

@@ -85,9 +85,10 @@ void CutSlices(std::span<const int32_t> offsets, int workers, std::vector<Encode
     ++slice.count;
   }
   slices.push_back(slice);
-  // A single worker has nothing to balance and gains from the cache.
-  if (LongestShare(offsets, slices, workers) * 8 > (rows + workers - 1) / workers * 9)
-    slices.clear();
+  // What slices gain is lost if one worker has over an eighth more than its share of the rows. A
+  // single worker has nothing to balance and gains from the cache.
+  const int mean = (rows + workers - 1) / workers;
+  if (LongestShare(offsets, slices, workers) > mean + mean / 8) slices.clear();
 }
 
 CpuEncoderRunner::CpuEncoderRunner(std::shared_ptr<ComputePool> pool,

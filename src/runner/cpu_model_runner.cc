@@ -1,5 +1,7 @@
 #include "runner/cpu_model_runner.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <climits>
 #include <cmath>
@@ -23,9 +25,8 @@ Status CheckOptions(const model::Weights& weights, const CpuRunnerOptions& optio
     return InvalidArgument("invalid_value", what);
   };
   if (options.context < 1 || options.context > weights.config().max_context()) {
-    return refuse("a context of " + std::to_string(options.context) +
-                  " tokens was asked, the model has " +
-                  std::to_string(weights.config().max_context()));
+    return refuse(fmt::format("a context of {} tokens exceeds the model's limit of {}",
+                              options.context, weights.config().max_context()));
   }
   if (options.max_step_tokens < 1 || options.max_step_slices < 1) {
     return refuse("tokens and sequences of a step must be at least 1");
@@ -48,9 +49,12 @@ Status CheckOptions(const model::Weights& weights, const CpuRunnerOptions& optio
   // Positions are ints, up to one past the last slot of the pool.
   const int64_t blocks =
       windows ? options.kv_blocks : static_cast<int64_t>(options.kv_bytes / block_bytes);
-  if (blocks > INT32_MAX / kBlockTokens - 1) {
-    return refuse("KV memory of " + std::to_string(options.kv_bytes) +
-                  " bytes holds more tokens than can be counted; lower --kv-cache-bytes");
+  constexpr int64_t kMaxBlocks = INT32_MAX / kBlockTokens - 1;
+  if (blocks > kMaxBlocks) {
+    return refuse(
+        fmt::format("the KV memory holds {} blocks of {} tokens, more than {}; lower "
+                    "--kv-cache-bytes",
+                    blocks, kBlockTokens, kMaxBlocks));
   }
   return OkStatus();
 }
@@ -229,8 +233,8 @@ void CpuModelRunner::Launch(const engine::StepPlan& plan) {
   if (!plan.slices.empty() || !plan.copies.empty()) {
     last_layer_.store(INT_MAX, std::memory_order_relaxed);
     pool_.Run([&](model::Team& team) { RunStep(plan, team); });
-    result_->given_up = last_layer_.load(std::memory_order_relaxed) != INT_MAX;
-    if (!result_->given_up) ReportRows(plan);
+    result_->aborted = last_layer_.load(std::memory_order_relaxed) != INT_MAX;
+    if (!result_->aborted) ReportRows(plan);
   }
   result_->forward = std::chrono::steady_clock::now() - start;
 }
@@ -245,7 +249,7 @@ engine::StepResult CpuModelRunner::Collect() {
 void CpuModelRunner::Recycle(engine::StepResult used) {
   spare_ = std::move(used);
   spare_.status = OkStatus();
-  spare_.given_up = false;
+  spare_.aborted = false;
   spare_.slices.clear();  // frees their contents: prompt_logprobs of a long chunk may be large
 }
 

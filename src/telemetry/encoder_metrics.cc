@@ -7,7 +7,7 @@ namespace tutti::telemetry {
 
 struct EncoderMetrics::Impl {
   Impl(MetricsRegistry& r, const Options& o)
-      : make{r, {{"model", o.model}}}, beside_decoder(o.beside_decoder) {}
+      : make{r, {{"model", o.model}}}, with_decoder(o.with_decoder) {}
 
   Counter Dispatched(DispatchCause cause) {
     return make.Counter("tutti_encode_dispatch_total", "Encoder batches started, by reason",
@@ -19,7 +19,7 @@ struct EncoderMetrics::Impl {
   }
 
   const SeriesMaker make;
-  const bool beside_decoder;
+  const bool with_decoder;
   MetricsRegistry::CollectorHandle collector;
 
   Histogram request_items =
@@ -60,7 +60,7 @@ struct EncoderMetrics::Impl {
 
 EncoderMetrics::EncoderMetrics(MetricsRegistry& registry, Options options)
     : impl_(std::make_unique<Impl>(registry, options)) {
-  if (options.beside_decoder) return;
+  if (options.with_decoder) return;
   registry
       .GetGauge("tutti_build_info", "Always 1; the labels describe the build",
                 {{"version", options.version}, {"isa", options.isa}})
@@ -81,7 +81,7 @@ void EncoderMetrics::SetGauges(std::function<Gauges()> read) {
   const SeriesMaker& make = i.make;
   const MetricLabels priority = {{"lane", "interactive"}, {"priority", "interactive"}};
   Gauge items = make.Gauge("tutti_encode_waiting_items", "Texts waiting for a batch");
-  if (i.beside_decoder) {
+  if (i.with_decoder) {
     i.collector = make.registry.AddCollector([read = std::move(read), items]() mutable {
       items.Set(static_cast<double>(read().waiting_items));
     });

@@ -24,7 +24,7 @@ class EncoderMetrics {
     int64_t max_tokens = 512;  // of a text
     // True for a decoder that also embeds: the ServingMetrics of the same model already have the
     // info metrics and the gauges of queue and heartbeat.
-    bool beside_decoder = false;
+    bool with_decoder = false;
     // Labels of the info metrics.
     std::string version = {}, isa = {}, architecture = {}, quantisation = {}, digest = {};
   };

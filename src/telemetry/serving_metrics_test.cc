@@ -122,7 +122,7 @@ TEST(EncoderMetrics, BesideADecoderTheGaugesOfTheQueueAreTheDecoders) {
     gauges.heartbeat_age_s = 3;
     return gauges;
   });
-  EncoderMetrics vectors(registry, {.model = "m", .beside_decoder = true});
+  EncoderMetrics vectors(registry, {.model = "m", .with_decoder = true});
   vectors.SetGauges([] {
     EncoderMetrics::Gauges gauges;
     gauges.requests = 1;

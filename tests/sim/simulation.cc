@@ -190,8 +190,9 @@ class Simulation {
                     .vocab_size = kVocab};
     if (windowed_) {
       model.limits.window = Between(1, 120);
-      const int rows = std::max(options_.scheduler.prefill_chunk_alone, 1);
-      const int least = std::min(pool_blocks_, WindowBlocks(model.limits.window, rows) + 1);
+      const int rows = MaxPromptRows(options_.scheduler, model.limits.max_step_tokens);
+      const int least =
+          std::min(pool_blocks_, MaxWindowBlocks(model.limits.window, rows, pool_blocks_));
       model.limits.window_blocks =
           random_.Chance(0.3) ? pool_blocks_ : Between(least, std::max(least, pool_blocks_));
     }

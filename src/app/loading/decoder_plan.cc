@@ -78,7 +78,7 @@ Status AddVectors(const LoadContext& context, const model::DecoderCheckpoint& ch
         *context.metrics,
         telemetry::EncoderMetrics::Options{.model = served.info.id,
                                            .max_tokens = limits.max_item_tokens,
-                                           .beside_decoder = served.info.generates,
+                                           .with_decoder = served.info.generates,
                                            .version = context.version,
                                            .isa = std::string(kernels::IsaName(table->isa)),
                                            .architecture = served.info.architecture,
@@ -96,7 +96,7 @@ Status AddVectors(const LoadContext& context, const model::DecoderCheckpoint& ch
       &instance->device->loop());
   auto encoder = std::make_shared<gateway::ServedEncoder>();
   encoder->engine = std::shared_ptr<engine::EncoderEngine>(instance, instance->encoder.get());
-  // A model that says nothing of vectors gives such of length 1, of its last rows.
+  // A decoder without modules.json gives its last row, normalised.
   encoder->normalize = !modules.stated || modules.normalize;
   encoder->prompts = modules.prompts;
   encoder->default_prompt = modules.default_prompt;
@@ -321,8 +321,15 @@ Status DecoderPlan::CheckTensors() const {
 
 Status DecoderPlan::ReadModel() {
   config = checkpoint.config;
-  if (!generates || context.settings->On("encode.decoders"))
+  if (!generates || context.settings->On("encode.decoders")) {
     RETURN_IF_ERROR(checkpoint.vectors.status());
+    if (model::Decoder::StateBytes(config) > 0) {
+      return InvalidArgument(
+          "model_hparam",
+          fmt::format("embeddings of a {} model, which has recurrent states, are not supported",
+                      config.architecture));
+    }
+  }
   gateway::ServedModel& served = *served_model;
   ASSIGN_OR_RETURN(served.tokenizer, tokenizer::Tokenizer::Create(std::move(checkpoint.tokenizer)));
   for (std::string& remark : served.tokenizer->Remarks())
@@ -344,11 +351,6 @@ Status DecoderPlan::ReadModel() {
 }
 
 Status DecoderPlan::SizeTexts() {
-  if (model::Decoder::StateBytes(config) > 0) {
-    return InvalidArgument("model_hparam",
-                           "embeddings of a " + config.architecture +
-                               " model, which has recurrent states, are not supported");
-  }
   constexpr int kDefaultTokens = 2048;  // memory for keys and values of a batch grows with it
   const int stated = checkpoint.vectors->max_tokens;
   const int most = stated > 0 ? std::min(stated, config.context_length) : config.context_length;
@@ -492,8 +494,10 @@ Result<std::unique_ptr<ModelPlan>> PlanDecoder(const ModelRef& ref, const LoadCo
   plan->dtype = DTypeOf(*context.settings, ref, plan->checkpoint);
   plan->mode = WeightModeOf(plan->dtype);
   if (!context.fuse && plan->checkpoint.packed != nullptr)
-    return InvalidArgument("invalid_value",
-                           "a packed file's matrices are joined already: take what it was made of");
+    return InvalidArgument(
+        "invalid_value",
+        "a packed file cannot run one operation at a time; use the file or folder "
+        "that it was made of");
   ASSIGN_OR_RETURN(plan->table, KernelsFromSettings(*context.settings));
   RETURN_IF_ERROR(plan->CheckTensors());
   RETURN_IF_ERROR(plan->ReadModel());

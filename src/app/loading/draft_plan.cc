@@ -33,8 +33,7 @@ Result<Speculate> SpeculateFromSettings(const Settings& settings) {
   const std::string& how = settings.Text("speculate");
   const bool model = settings.IsSet("draft");
   if (how == "draft" && !model) {
-    return InvalidArgument("invalid_value",
-                           "--speculate draft needs the model that proposes: --draft MODEL")
+    return InvalidArgument("invalid_value", "--speculate draft needs a draft model: --draft MODEL")
         .WithParam("speculate");
   }
   if (how == "draft") return Speculate::kDraft;
@@ -97,7 +96,7 @@ Result<DraftPlan> DraftPlan::Open(const Settings& settings, const DraftHost& hos
   const size_t block =
       model::Decoder::KvBlockBytes(config, plan.mode_, *host.kernels, run.kv_dtype);
   // The maximum that the sequences need for which the draft model proposes at once.
-  const auto wanted = static_cast<size_t>((run.context + kBlockTokens - 1) / kBlockTokens) *
+  const auto wanted = static_cast<size_t>(BlocksFor(run.context)) *
                       static_cast<size_t>(std::min(host.max_num_seqs, engine::kMaxDraftSequences));
   const auto most = static_cast<size_t>(settings.Int("kv-cache-bytes")) / kPartOfKv / block;
   const size_t blocks = std::max<size_t>(std::min(wanted, most), 1);

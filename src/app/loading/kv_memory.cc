@@ -20,14 +20,8 @@ constexpr int64_t kPartOfKept = 4;
 // bytes in the prefix index.
 constexpr int64_t kMaxUnbackedBlocks = 1 << 17;
 
-int64_t Blocks(int64_t tokens) { return (tokens + kBlockTokens - 1) / kBlockTokens; }
-
-// Blocks with a window that a sequence may hold: for a chunk of its prompt, and one more for the
-// source of a copy.
 int64_t SequenceWindow(const SequenceMemoryNeeds& needs) {
-  return std::min<int64_t>(engine::WindowBlocks(needs.window, needs.step_tokens),
-                           Blocks(needs.context)) +
-         1;
+  return engine::MaxWindowBlocks(needs.window, needs.step_tokens, BlocksFor(needs.context));
 }
 
 // What layers with a window share with the others, and what they have for themselves.
@@ -39,14 +33,15 @@ class WindowSplit {
         window_bytes_(static_cast<int64_t>(needs.window_block_bytes)),
         full_bytes_(static_cast<int64_t>(needs.block_bytes) - window_bytes_),
         shared_(budget / static_cast<int64_t>(needs.block_bytes)),
-        context_blocks_(Blocks(needs.context)),
+        context_blocks_(BlocksFor(needs.context)),
         per_sequence_(SequenceWindow(needs)) {}
 
   // Sets the blocks of both kinds. Leaves them alone where a window apart would hold no more
   // tokens.
   void Divide(SequenceMemorySizes& sizes) const {
     if (full_bytes_ == 0) return DivideWithoutFull(sizes);
-    // As for states: those of the sequences that run, and a quarter of the memory for kept ones.
+    // As for states: those of the sequences that run, and a quarter of the memory for kept ones,
+    // but at most half of the blocks that all layers could share: the others must gain tokens.
     int64_t running = sequences_;
     int64_t windows = std::max(running * per_sequence_,
                                std::min(budget_ / kPartOfKept / window_bytes_, shared_ / 2));
@@ -64,7 +59,7 @@ class WindowSplit {
     return std::max<int64_t>(budget_ - windows * window_bytes_, 0) / full_bytes_;
   }
 
-  // Every layer has a window: all memory is the windows', and the names of blocks cost nothing.
+  // Every layer has a window: all memory is the windows', and blocks have no bytes in the cache.
   void DivideWithoutFull(SequenceMemorySizes& sizes) const {
     if (shared_ < per_sequence_) return;
     sizes.kv_blocks = std::min(shared_ + sequences_ * context_blocks_, kMaxUnbackedBlocks);
@@ -84,7 +79,7 @@ int64_t ContextBytes(const SequenceMemoryNeeds& needs, bool frees, int64_t seque
   const auto block = static_cast<int64_t>(needs.block_bytes);
   const auto window = static_cast<int64_t>(needs.window_block_bytes);
   const auto state = static_cast<int64_t>(needs.state_bytes);
-  const int64_t blocks = Blocks(needs.context);
+  const int64_t blocks = BlocksFor(needs.context);
   int64_t bytes = blocks * block;
   if (frees) bytes = std::min(bytes, blocks * (block - window) + SequenceWindow(needs) * window);
   // States may take the part for what is kept.
@@ -107,7 +102,7 @@ Result<SequenceMemorySizes> SizeSequenceMemory(const Settings& settings,
   sizes.kv_blocks = budget / block;
   const int64_t sequences = settings.Int("max-num-seqs");
   // Where the window is as long as the context, no block is ever behind it.
-  const bool frees = window > 0 && engine::WindowBlocks(needs.window, 1) < Blocks(needs.context);
+  const bool frees = window > 0 && engine::WindowBlocks(needs.window, 1) < BlocksFor(needs.context);
   sizes.context_bytes = ContextBytes(needs, frees, sequences);
   if (frees) WindowSplit(needs, budget, sequences).Divide(sizes);
   if (sizes.window_blocks == 0) {

@@ -83,8 +83,7 @@ TEST(SequenceMemory, TheBytesThatAContextNeedsHoldIt) {
         const SequenceMemorySizes least =
             Size(needs, std::to_string(std::max<int64_t>(bytes, 1 << 20)), 4).value();
         EXPECT_GE(least.kv_blocks * kBlockTokens, context) << state << " " << layers_without;
-        const int64_t all =
-            (context + kBlockTokens - 1) / kBlockTokens * static_cast<int64_t>(needs.block_bytes);
+        const int64_t all = BlocksFor(context) * static_cast<int64_t>(needs.block_bytes);
         if (state == 0) {
           EXPECT_LE(bytes, all);
         }

@@ -47,7 +47,7 @@ inline bool SkipsStep(api::Priority priority, uint64_t steps) {
 // When an interactive request arrives during a step that computes batch-class sequences only, the
 // step is aborted: finishing it would delay a short prompt by nearly the prompt's own time. After
 // this many aborted steps in a row one is finished, however many requests arrive.
-inline constexpr int kMaxGivenUp = 3;
+inline constexpr int kMaxAbortedSteps = 3;
 
 // Order in which running sequences keep their blocks: the last one that may be preempted is the
 // victim.

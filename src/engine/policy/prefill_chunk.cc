@@ -29,11 +29,12 @@ void StepCost::Observe(int decode_rows, int prefill_tokens, Duration took) {
     if (decode_rows > 0) Average(decode_ns_[static_cast<size_t>(BucketOf(decode_rows))], ns);
     return;
   }
-  const double beside = decode_rows == 0 ? 0.0 : static_cast<double>(Decode(decode_rows).count());
-  if (decode_rows > 0 && beside == 0) return;
+  const double decode_ns =
+      decode_rows == 0 ? 0.0 : static_cast<double>(Decode(decode_rows).count());
+  if (decode_rows > 0 && decode_ns == 0) return;
   // Short chunks alone are a bad sample of a token's cost: reading the weights dominates them.
   if (decode_rows == 0 && prefill_tokens < kFirstChunk) return;
-  const double sample = std::max(ns - beside, 0.0) / prefill_tokens;
+  const double sample = std::max(ns - decode_ns, 0.0) / prefill_tokens;
   if (sample > 0) Average(prefill_token_ns_, sample);
 }
 

@@ -1,4 +1,4 @@
-// EncoderHarness: an encoder over the fake runner under virtual time, beside a decoder if asked
+// EncoderHarness: an encoder over the fake runner under virtual time, with a decoder if asked
 // for, with clients that come at their own times, also while a batch runs. For tests; one thread.
 #pragma once
 

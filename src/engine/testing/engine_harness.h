@@ -41,7 +41,7 @@ struct HarnessClient {
   Duration first_token() const { return choices[0].times.front() - sent; }
 };
 
-// A second model beside the first, which drafts tokens.
+// A second model next to the first, which drafts tokens.
 struct DraftSetup {
   FakeModelOptions model;
   TimingModel timing{.base = std::chrono::microseconds(500),

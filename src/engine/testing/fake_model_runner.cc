@@ -65,7 +65,7 @@ void FakeModelRunner::CheckPlan(const StepPlan& plan) {
         !slice.sampler->output.empty()) {
       Violate("a decode row after a prefill chunk");
     }
-    const int blocks = (slice.start + n + kBlockTokens - 1) / kBlockTokens;
+    const int blocks = BlocksFor(slice.start + n);
     if (static_cast<int>(slice.blocks.size()) < blocks) Violate("the block table is too short");
     if (slice.start + n > limits.context) Violate("longer than the context");
     for (const kv::BlockId b : slice.blocks) {
@@ -317,10 +317,10 @@ void FakeModelRunner::Launch(const StepPlan& plan) {
     result_.status = whole;
   }
   if (step_time) result_.forward = step_time(plan);
-  result_.given_up = whole.ok() && plan.abortable && urgent_ != nullptr && urgent_->load();
-  if (!result_.given_up) return;
+  result_.aborted = whole.ok() && plan.abortable && urgent_ != nullptr && urgent_->load();
+  if (!result_.aborted) return;
   Spoil(plan);
-  ++given_up_;
+  ++aborted_steps_;
 }
 
 // Spoils what a discarded step has left behind, so that any use of it shows.

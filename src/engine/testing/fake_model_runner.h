@@ -70,7 +70,7 @@ class FakeModelRunner : public ModelRunner {
   // Beliefs about the engine that did not hold: empty in a correct run.
   const std::vector<std::string>& violations() const { return violations_; }
   uint64_t steps() const { return steps_; }
-  uint64_t given_up() const { return given_up_; }  // of steps()
+  uint64_t aborted() const { return aborted_steps_; }  // of steps()
   uint64_t tokens_computed() const { return tokens_computed_; }
   int largest_step_tokens() const { return largest_step_tokens_; }
 
@@ -120,7 +120,7 @@ class FakeModelRunner : public ModelRunner {
   const std::atomic<bool>* urgent_ = nullptr;
   bool in_flight_ = false;
   std::vector<std::string> violations_;
-  uint64_t steps_ = 0, given_up_ = 0, tokens_computed_ = 0;
+  uint64_t steps_ = 0, aborted_steps_ = 0, tokens_computed_ = 0;
   int largest_step_tokens_ = 0;
 };
 

@@ -65,7 +65,7 @@ void FillRandom(std::vector<float>& x, uint64_t seed) {
 // Block tables with the first `shared` tokens in common; ids one after the other, as prompts take
 // them from a pool.
 std::vector<std::vector<int32_t>> DrawTables(const AttentionPoint& point, int32_t* block_count) {
-  const int32_t per_sequence = (point.context + point.rows + kBlockTokens - 1) / kBlockTokens;
+  const int32_t per_sequence = BlocksFor(point.context + point.rows);
   const int32_t common = point.shared / kBlockTokens;
   *block_count = common + point.sequences * (per_sequence - common);
   std::vector<std::vector<int32_t>> tables(static_cast<size_t>(point.sequences));
