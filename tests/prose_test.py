@@ -21,7 +21,8 @@ import sys
 SOURCES = ("src", "include", "tests", "examples", "tools")
 ALLOWED = "tests/prose_allowed.txt"
 BANNED = re.compile(
-    r"\b(?:that is none|likewise|beside|who asks|what there is not|whoever|by which|of then|what is said|is known to say)\b", re.IGNORECASE)
+    r"\b(?:that is none|likewise|who asks|what there is not|whoever|by which|of then|what is said|is known to say)\b"
+    r"|(?<![a-z])beside(?![a-z])", re.IGNORECASE)  # in names too
 TEST_NAME = re.compile(r"\b(?:TEST|TEST_F|TEST_P|TYPED_TEST)\(\s*\w+,\s*(\w+)\s*\)|^\s*def (test_\w+)", re.MULTILINE)
 ERROR = re.compile(r"\b(?:InvalidArgument|NotFound|Unavailable|ResourceExhausted|Internal|Bad\w*|Malformed|Status)\(")
 WORD = re.compile(r"[^\s]+")
@@ -124,11 +125,11 @@ def option_help(path, text, found):
 
 
 def in_source(path, text):
+    for phrase in BANNED.finditer(text):
+        yield Fault("banned", path, line_of(text, phrase.start()), phrase.group())
     found = list(tokens(text))
     last_line = -1
     for token in found:
-        for phrase in BANNED.finditer(token.text):
-            yield Fault("banned", path, line_of(text, token.begin + phrase.start()), phrase.group())
         if token.kind != "comment":
             continue
         line = line_of(text, token.begin)

@@ -64,8 +64,8 @@ Status CheckWriters(const std::string& folder) {
 // Sets mode 0600 on a new database and on the two files that SQLite has created for it; files that
 // SQLite creates later inherit the mode.
 void KeepToOurselves(const std::string& folder) {
-  for (const char* const beside : {"", "-wal", "-shm"})
-    (void)chmod((FileOf(folder) + beside).c_str(), 0600);
+  for (const char* const suffix : {"", "-wal", "-shm"})
+    (void)chmod((FileOf(folder) + suffix).c_str(), 0600);
 }
 
 }  // namespace

@@ -344,7 +344,7 @@ Result<Report> BenchJobs(const JobsOptions& options, const Progress& progress) {
         {"lines", options.lines}, {"tokens_s", batch_rate}, {"share_of_peak", of_peak}};
   }
 
-  boost::json::array beside_rows;
+  boost::json::array rows_with_jobs;
   for (const int clients : options.interactive) {
     ASSIGN_OR_RETURN(const LevelResult alone,
                      run.Closed(clients, clients * options.probes, load.max_tokens));
@@ -352,13 +352,13 @@ Result<Report> BenchJobs(const JobsOptions& options, const Progress& progress) {
     ASSIGN_OR_RETURN(const JobRun::Submitted idle, run.Submit(options.jobs));
     ceiling = std::max(ceiling, idle.per_s);
     RETURN_IF_ERROR(run.Pause(false));
-    ASSIGN_OR_RETURN(const LevelResult beside,
+    ASSIGN_OR_RETURN(const LevelResult with_jobs,
                      run.Closed(clients, clients * options.probes, load.max_tokens));
     ASSIGN_OR_RETURN(const bool ran_out, run.AwaitNone([] { return true; }));
     printer.Demand(!ran_out,
                    "the jobs ended before the measured requests; raise the number of jobs");
     RETURN_IF_ERROR(run.AwaitNone([] { return false; }).status());
-    const Percentiles first = PercentilesOf(alone.Ttft()), second = PercentilesOf(beside.Ttft());
+    const Percentiles first = PercentilesOf(alone.Ttft()), second = PercentilesOf(with_jobs.Ttft());
     const double ratio = first.p99 > 0 ? second.p99 / first.p99 : 0;
     printer.Print(
         fmt::format("first text of {} clients: alone {} ms, with jobs {} ms, p99 {:.2f} x", clients,
@@ -367,10 +367,10 @@ Result<Report> BenchJobs(const JobsOptions& options, const Progress& progress) {
         ratio <= options.max_ttft,
         fmt::format("{} clients with jobs: first text at p99 {:.2f} x alone, {:g} asked for",
                     clients, ratio, options.max_ttft));
-    beside_rows.push_back(boost::json::object{{"clients", clients},
-                                              {"ttft_alone_ms", MillisJson(first)},
-                                              {"ttft_beside_ms", MillisJson(second)},
-                                              {"ttft_ratio", ratio}});
+    rows_with_jobs.push_back(boost::json::object{{"clients", clients},
+                                                 {"ttft_alone_ms", MillisJson(first)},
+                                                 {"ttft_with_jobs_ms", MillisJson(second)},
+                                                 {"ttft_ratio", ratio}});
   }
 
   printer.Print(fmt::format(
@@ -389,7 +389,7 @@ Result<Report> BenchJobs(const JobsOptions& options, const Progress& progress) {
   json["jobs_tokens_s"] = rate;
   json["share_of_peak"] = share;
   json["failed"] = failed;
-  json["with_jobs"] = std::move(beside_rows);
+  json["with_jobs"] = std::move(rows_with_jobs);
   json["passed"] = printer.report.failures.empty();
   printer.report.json = std::move(json);
   return std::move(printer.report);

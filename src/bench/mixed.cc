@@ -167,14 +167,14 @@ Result<Report> BenchMixed(const MixedOptions& options, const Progress& progress)
                   "TTFT ms p50/p95/p99", "ITL ms p50/p95/p99", "text ms p50/p95/p99"));
   const Half alone = MixedLoad(inference.gateway(), options, false).Run();
   say(Row("alone", alone));
-  const Half beside = MixedLoad(inference.gateway(), options, true).Run();
-  say(Row("with texts", beside));
-  for (const Half* half : {&alone, &beside})
+  const Half with_texts = MixedLoad(inference.gateway(), options, true).Run();
+  say(Row("with texts", with_texts));
+  for (const Half* half : {&alone, &with_texts})
     report.failures.insert(report.failures.end(), half->failures.begin(), half->failures.end());
 
-  const double itl = PercentilesOf(beside.itl_s).p99 / PercentilesOf(alone.itl_s).p99;
-  const double ttft = PercentilesOf(beside.ttft_s).p50 / PercentilesOf(alone.ttft_s).p50;
-  const double text_ms = PercentilesOf(beside.text_s).p99 * 1e3;
+  const double itl = PercentilesOf(with_texts.itl_s).p99 / PercentilesOf(alone.itl_s).p99;
+  const double ttft = PercentilesOf(with_texts.ttft_s).p50 / PercentilesOf(alone.ttft_s).p50;
+  const double text_ms = PercentilesOf(with_texts.text_s).p99 * 1e3;
   say(fmt::format(
       "with texts / alone: p99 ITL {:.2f}, p50 TTFT {:.2f} (1.50 allowed); p99 of a text "
       "{:.1f} ms (50 allowed){}",
@@ -189,7 +189,7 @@ Result<Report> BenchMixed(const MixedOptions& options, const Progress& progress)
                  {"streams", options.streams},
                  {"rate", options.texts_per_s},
                  {"alone", HalfJson(alone)},
-                 {"with_texts", HalfJson(beside)},
+                 {"with_texts", HalfJson(with_texts)},
                  {"itl_ratio", itl},
                  {"ttft_ratio", ttft},
                  {"passed", report.failures.empty()}};

@@ -118,7 +118,7 @@ class Conversations(RealModel, ServerCase):
         self.assertEqual(raised.exception.status_code, 412)
         self.assertEqual([t for _, t in texts(self.items(conversation))], ["one", "two"])
 
-    def test_forks_go_on_from_one_history_beside_each_other(self):
+    def test_forks_go_on_from_one_history(self):
         trunk = self.client.conversations.create(items=[{"role": "user", "content": "My name is Ada."},
                                                         {"role": "assistant", "content": "Hello Ada."}]).id
         forks = [self.client.post(f"/conversations/{trunk}/fork", body={}, cast_to=object)["id"] for _ in range(3)]

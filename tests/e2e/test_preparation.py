@@ -162,7 +162,7 @@ class Prepared(unittest.TestCase):
         self.assertGreater(last[1] - first[1], 20)
         return (last[0] - first[0]) / (last[1] - first[1])
 
-    def test_the_steps_stay_full_beside_twelve_more(self):
+    def test_the_steps_stay_full_with_twelve_more(self):
         for prep in self.AMOUNTS:
             with self.subTest(prep):
                 server = self.serve(prep)

@@ -194,16 +194,16 @@ Score ScoreOver(KvDtype kv, const char* name) {
 // in roundings alone. The test fails where it is above 0.3 points by more than two standard errors.
 TEST(GoldenTest, DefaultsAgreeWithFloatAsWellAsAFloatCache) {
   const Score score = ScoreOver(KvDtype::kByWeights, "int8, the default");
-  const Score beside = ScoreOver(KvDtype::kF32, "float32");
+  const Score floats = ScoreOver(KvDtype::kF32, "float32");
   ASSERT_GT(score.tokens, 0);
   // A mean of few tokens scatters more.
   EXPECT_NEAR(score.perplexity() / score.reference_perplexity(), 1.0, 0.001 * Amount(4, 6, 20));
   EXPECT_GE(score.agreement(), 0.1 * Amount(968, 960, 940));
-  ASSERT_EQ(score.same.size(), beside.same.size());
+  ASSERT_EQ(score.same.size(), floats.same.size());
   int lost = 0, won = 0;
   for (size_t i = 0; i < score.same.size(); ++i) {
-    lost += beside.same[i] && !score.same[i] ? 1 : 0;
-    won += score.same[i] && !beside.same[i] ? 1 : 0;
+    lost += floats.same[i] && !score.same[i] ? 1 : 0;
+    won += score.same[i] && !floats.same[i] ? 1 : 0;
   }
   const double loss = 100.0 * (lost - won) / score.tokens;
   const double error = 100.0 * std::sqrt(lost + won) / score.tokens;  // of a sum of +1 and -1

@@ -108,14 +108,14 @@ class GrpcAbuseTest : public GrpcServerTest {
     options.limits.abuse.calls = 3;
     options.limits.penalties = {.first = penalty, .most = penalty};
     StartServer(options);
-    beside_ = std::make_unique<TestClient>(server_->port());
-    EXPECT_TRUE(Live(*beside_, testing::kPatienceMs));
+    second_client_ = std::make_unique<TestClient>(server_->port());
+    EXPECT_TRUE(Live(*second_client_, testing::kPatienceMs));
     for (int i = 0; i < 4; ++i) calls_.push_back(client_->Start(kTutti + "Embed"));
     EXPECT_TRUE(Eventually(
         [&] { return lines_->Joined().find("grpc.connection_reset") != std::string::npos; }));
   }
 
-  std::unique_ptr<TestClient> beside_;
+  std::unique_ptr<TestClient> second_client_;
   std::vector<std::unique_ptr<testing::TestCall>> calls_;
 };
 
@@ -123,7 +123,7 @@ TEST_F(GrpcAbuseTest, AfterwardsNewConnectionsOfTheAddressWaitAndOpenOnesDoNot) 
   StartAndAbuse(std::chrono::seconds(2));
   TestClient late(server_->port());
   EXPECT_FALSE(Live(late, 300));
-  EXPECT_TRUE(Live(*beside_, testing::kPatienceMs));
+  EXPECT_TRUE(Live(*second_client_, testing::kPatienceMs));
   EXPECT_TRUE(Live(late, testing::kPatienceMs));
 }
 

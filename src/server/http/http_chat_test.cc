@@ -149,9 +149,9 @@ TEST_F(ChatSocketTest, TwoSessionsAreAnsweredSideBySideAndOneWaitsForItself) {
   const std::shared_ptr<FakeGeneration> first = Generation(0);
   client.Message("a", "2", "second", R"(,"stream_id":"a")");
   client.Message("b", "1", "second", R"(,"stream_id":"b")");
-  const std::shared_ptr<FakeGeneration> beside = Generation(1);
-  EXPECT_THAT(Prompt(*beside), ElementsAre("second"));
-  beside->Answer({"b"});
+  const std::shared_ptr<FakeGeneration> second = Generation(1);
+  EXPECT_THAT(Prompt(*second), ElementsAre("second"));
+  second->Answer({"b"});
   EXPECT_EQ(Member(client.Next("response.completed"), "stream_id"), "b");
   EXPECT_EQ(Generations(), 2u) << "the second of session a waits";
   first->Answer({"a"});

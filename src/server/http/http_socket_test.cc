@@ -111,10 +111,10 @@ TEST_F(SocketTest, OneLaneAnswersInOrderAndLanesDoNotWaitForEachOther) {
   const std::shared_ptr<FakeGeneration> first = Generation(0);
   client.SendText(R"({"type":"response.create","model":"fake","input":"second","stream_id":"a"})");
   client.SendText(R"({"type":"response.create","model":"fake","input":"second","stream_id":"b"})");
-  const std::shared_ptr<FakeGeneration> beside = Generation(1);
-  EXPECT_THAT(Prompt(*beside), ElementsAre("second"));
-  beside->AppendAnswer({"b"});
-  beside->Wake();
+  const std::shared_ptr<FakeGeneration> second = Generation(1);
+  EXPECT_THAT(Prompt(*second), ElementsAre("second"));
+  second->AppendAnswer({"b"});
+  second->Wake();
   std::string event;
   do {
     event = client.Text();

@@ -86,8 +86,8 @@ void TurnQueue::ForgetEnded() {
 std::optional<int64_t> TurnQueue::next() const {
   if (waiting_.empty()) return std::nullopt;
   const Waiting& front = waiting_.front();
-  const bool beside = front.parallel && all_parallel_ && running_.size() < limits_.parallel;
-  if (!running_.empty() && !beside) return std::nullopt;
+  const bool joins = front.parallel && all_parallel_ && running_.size() < limits_.parallel;
+  if (!running_.empty() && !joins) return std::nullopt;
   return front.turn;
 }
 

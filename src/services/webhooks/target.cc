@@ -172,7 +172,7 @@ Result<Addresses> LookUps::Find(const std::string& host, const std::string& owne
   if (IsAddress(host)) return Addresses{host};
   struct Asked {
     std::optional<Result<Addresses>> answer;
-    bool given_up = false;
+    bool abandoned = false;
   };
   const auto asked = std::make_shared<Asked>();  // under the lock, as all that is shared
   std::unique_lock lock(shared_->mutex);
@@ -185,7 +185,7 @@ Result<Addresses> LookUps::Find(const std::string& host, const std::string& owne
       {
         const std::lock_guard guard(shared->mutex);
         --shared->running;
-        if (!asked->given_up) {
+        if (!asked->abandoned) {
           asked->answer = std::move(answer);
         } else if (const auto late = shared->late.find(owner); --late->second == 0) {
           shared->late.erase(late);
@@ -200,7 +200,7 @@ Result<Addresses> LookUps::Find(const std::string& host, const std::string& owne
   const auto time = std::min(options_.time, within);
   if (shared_->answered.wait_for(lock, time, [&] { return asked->answer.has_value(); }))
     return *std::move(asked->answer);
-  asked->given_up = true;
+  asked->abandoned = true;
   ++shared_->late[owner];
   return Unavailable("unavailable", "the host was not found in time");
 }

@@ -90,19 +90,19 @@ void Outbox::Connected(const BrokerTakes& takes) {
 }
 
 void Outbox::Lost() {
-  std::vector<Item> given_up;
+  std::vector<Item> dropped;
   {
     MutexLock lock(mutex_);
     connected_ = false;
     const auto lost = std::stable_partition(waiting_.begin(), waiting_.end(),
                                             [](const Item& item) { return item.message.qos > 0; });
-    std::move(lost, waiting_.end(), std::back_inserter(given_up));
+    std::move(lost, waiting_.end(), std::back_inserter(dropped));
     waiting_.erase(lost, waiting_.end());
     waiting_.insert(waiting_.begin(), std::make_move_iterator(in_flight_.begin()),
                     std::make_move_iterator(in_flight_.end()));
     in_flight_.clear();
   }
-  for (Item& item : given_up) {
+  for (Item& item : dropped) {
     Finish(std::move(item), Unavailable("overloaded", "the connection to the broker was lost"));
   }
 }
