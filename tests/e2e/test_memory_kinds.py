@@ -11,9 +11,9 @@ import random_models
 from harness import MODEL, Server, amount, figure
 from random_models import Shape
 
-CLIENTS = amount(12, 12, 24)
-FEW = amount(8, 8, 12)  # of servers that run four sequences: more prompts than so little memory lets wait are refused
-TURNS = amount(1, 1, 12)
+# More clients would need more states, or more waiting prompts, than so little memory allows. FEW: where four sequences run.
+CLIENTS, FEW = 12, 8
+TURNS = amount(1, 1, 24)
 MOST_TURNS = 20  # until a sequence is preempted, which depends on how the requests come
 WORDS = "river stone cloud lemon seven north glass winter copper garden letter window".split()
 KINDS = {
