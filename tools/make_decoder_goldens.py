@@ -134,7 +134,7 @@ def families(transformers):
                 **shape, head_dim=32, mamba_num_heads=4, mamba_head_dim=32, ssm_state_size=16, n_groups=2, chunk_size=8,
                 layers_block_type=["linear_attention", "mlp", "full_attention", "mlp", "linear_attention"]))),
             ("nemotron_h with biases", "nemotron_h", t.NemotronHForCausalLM(t.NemotronHConfig(
-                **dict(shape, num_key_value_heads=1), head_dim=16, mamba_num_heads=2, mamba_head_dim=64, ssm_state_size=32,
+                **dict(shape, num_key_value_heads=1), head_dim=16, mamba_num_heads=2, mamba_head_dim=80, ssm_state_size=32,
                 n_groups=1, conv_kernel=3, use_conv_bias=False, use_bias=True, mlp_bias=True, chunk_size=8,
                 layers_block_type=["full_attention", "linear_attention", "linear_attention", "mlp"]))),
             # 4.57 does not multiply scores by the squared factor of YaRN.
@@ -143,6 +143,16 @@ def families(transformers):
                 n_routed_experts=8, num_experts_per_tok=3, n_shared_experts=1, moe_intermediate_size=32, n_group=4,
                 topk_group=2, topk_method="group_limited_greedy", routed_scaling_factor=1.5,
                 rope_parameters=dict(yarn, rope_theta=10000.0, mscale=0.707, mscale_all_dim=0.707)))),
+            ("nemotron_h with experts", "nemotron_h_moe", t.NemotronHForCausalLM(t.NemotronHConfig(
+                **shape, head_dim=32, mamba_num_heads=4, mamba_head_dim=32, ssm_state_size=16, n_groups=2, chunk_size=8,
+                n_routed_experts=6, num_experts_per_tok=3, moe_intermediate_size=32, moe_shared_expert_intermediate_size=64,
+                routed_scaling_factor=2.5,
+                layers_block_type=["linear_attention", "moe", "full_attention", "moe", "linear_attention"]))),
+            ("nemotron_h with experts and without", "nemotron_h_moe", t.NemotronHForCausalLM(t.NemotronHConfig(
+                **dict(shape, num_key_value_heads=1), head_dim=16, mamba_num_heads=2, mamba_head_dim=48, ssm_state_size=16,
+                n_groups=1, chunk_size=8, n_routed_experts=5, num_experts_per_tok=2, moe_intermediate_size=96,
+                moe_shared_expert_intermediate_size=32, norm_topk_prob=False,
+                layers_block_type=["moe", "full_attention", "linear_attention", "mlp"]))),
         ]
     gemma = dict(shape, head_dim=32, query_pre_attn_scalar=32, sliding_window=16, tie_word_embeddings=False)
     return [
@@ -364,14 +374,14 @@ def gguf_keys(arch, c):
                      "activation_sparsity_scale": [normal.inv_cdf(part) if part else None
                                                    for part in c["activation_sparsity_pattern"]]})
         keys["final_logit_softcapping"] = c["final_logit_softcapping"] or 0.0  # without it readers assume 30
-    elif arch != "nemotron_h":
+    elif not arch.startswith("nemotron_h"):
         keys["rope.freq_base"] = float(c.get("rope_theta") or c["rope_parameters"]["rope_theta"])
     if "intermediate_size" in c:
         keys["feed_forward_length"] = c["intermediate_size"]
     if c.get("use_double_wide_mlp"):
         first = c["num_hidden_layers"] - c["num_kv_shared_layers"]
         keys["feed_forward_length"] = [c["intermediate_size"] * (1 + (i >= first)) for i in range(c["num_hidden_layers"])]
-    rms = arch in ("lfm2", "lfm2moe", "nemotron_h")
+    rms = arch in ("lfm2", "lfm2moe", "nemotron_h", "nemotron_h_moe")
     for key in ("rms_norm_eps", "layer_norm_eps", "norm_eps", "norm_epsilon", "layer_norm_epsilon"):
         if key in c:
             keys["attention.layer_norm_rms_epsilon" if key == "rms_norm_eps" or rms else "attention.layer_norm_epsilon"] = c[key]
@@ -396,10 +406,11 @@ def gguf_keys(arch, c):
         keys.update({"ssm.conv_kernel": c["mamba_d_conv"], "ssm.state_size": c["mamba_d_state"],
                      "ssm.group_count": c["mamba_n_groups"], "ssm.time_step_rank": c["mamba_n_heads"],
                      "ssm.inner_size": c["mamba_d_ssm"]})
-    if arch == "nemotron_h":
+    if arch.startswith("nemotron_h"):
         kinds = c["layers_block_type"]
         keys["attention.head_count_kv"] = [c["num_key_value_heads"] * (kind == "full_attention") for kind in kinds]
-        keys["feed_forward_length"] = [c["intermediate_size"] * (kind == "mlp") for kind in kinds]
+        widths = {"mlp": c["intermediate_size"], "moe": c["moe_intermediate_size"]}
+        keys["feed_forward_length"] = [widths.get(kind, 0) for kind in kinds]
         keys.update({"ssm.conv_kernel": c["conv_kernel"], "ssm.state_size": c["ssm_state_size"],
                      "ssm.group_count": c["n_groups"], "ssm.time_step_rank": c["mamba_num_heads"],
                      "ssm.inner_size": c["mamba_num_heads"] * c["mamba_head_dim"]})
@@ -448,7 +459,12 @@ def gguf_keys(arch, c):
     experts = experts if arch not in ("nemotron_h", "gemma4") else None  # stated, but no layer has them; done above
     if experts:
         keys.update({"expert_count": experts, "expert_used_count": c.get("num_experts_per_tok") or c.get("moe_k")})
-    if arch in ("qwen2moe", "qwen3moe", "glm4moe", "ernie4_5-moe", "lfm2moe") or (delta and experts):
+    if arch == "nemotron_h_moe":
+        keys.update({"expert_shared_feed_forward_length": c["moe_shared_expert_intermediate_size"],
+                     "expert_shared_count": c["n_shared_experts"], "expert_group_count": c["n_group"],
+                     "expert_group_used_count": c["topk_group"], "expert_weights_norm": c["norm_topk_prob"],
+                     "expert_weights_scale": float(c["routed_scaling_factor"])})
+    if arch in ("qwen2moe", "qwen3moe", "glm4moe", "ernie4_5-moe", "lfm2moe", "nemotron_h_moe") or (delta and experts):
         keys["expert_feed_forward_length"] = c["moe_intermediate_size"]
     if arch == "qwen2moe" or (delta and experts):
         keys["expert_shared_feed_forward_length"] = c["shared_expert_intermediate_size"]
@@ -542,8 +558,10 @@ def gguf_names(arch, names, layers):
         plain = plain.replace("e_score_correction_bias", "e_score_correction.bias").replace("expert_bias", "expert_bias.bias")
         if arch == "lfm2moe" and expert:
             plain = plain.removeprefix("model.")
-        if arch == "nemotron_h":
+        if arch.startswith("nemotron_h"):
             plain = plain.replace("model.", "backbone.", 1)
+            if expert:  # converters join them under the names of others
+                plain = plain.replace("backbone.", "model.", 1).replace(".mixer.", ".mlp.")
         if ".act_fn." in name:  # a list over the layers in a key
             found[name] = "xielu." + name.split(".act_fn.")[1]
             continue

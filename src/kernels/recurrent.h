@@ -2,8 +2,8 @@
 // (Gated DeltaNet) and the selective state space (Mamba-2).
 //
 // What: one table of function pointers per instruction set, POD only (see attention.h). Each call
-// runs consecutive rows of one sequence through a part of its state: a range of channels, or
-// kStateColumns value columns of one head. The rows are computed one after another, so a row's bits
+// runs consecutive rows of one sequence through a part of its state: a range of channels, or 32 or
+// 16 value columns of one head. The rows are computed one after another, so a row's bits
 // and the state depend only on the rows before it, however they are cut into calls. Bits: equal in
 // all tables. Thread: any, on disjoint states and outputs. Alignment: any; 64 bytes is fastest.
 // Sources: Yang et al. 2024, "Gated Delta Networks"; Dao and Gu 2024, "Transformers are SSMs".
@@ -15,7 +15,7 @@
 namespace tutti::kernels {
 
 inline constexpr int32_t kChannelGranule = 16;  // channels of a convolution: a multiple of this
-inline constexpr int32_t kStateColumns = 32;    // value columns of one call
+inline constexpr int32_t kStateColumns = 32;    // value columns of one call, or half of that
 inline constexpr int32_t kMaxTaps = 4;
 inline constexpr int32_t kMinTaps = 2;
 
@@ -35,19 +35,20 @@ struct CausalConvArgs {
   size_t out_stride = 0;
 };
 
-// A head's state S is [keys][kStateColumns]; keys are even.
+// The state S of these columns of a head is [keys][columns]; keys are even.
 struct RecurrenceArgs {
   int32_t keys = 0;
+  int32_t columns = kStateColumns;  // or kStateColumns / 2
   int32_t rows = 0;
   float* state = nullptr;
   const float* query = nullptr;  // [rows][keys]; of these five, a row every `stride` floats
   const float* key = nullptr;    // [rows][keys]
-  const float* value = nullptr;  // [rows][kStateColumns]
+  const float* value = nullptr;  // [rows][columns]
   const float* decay = nullptr;  // [rows]
   const float* rate = nullptr;   // [rows]
   size_t stride = 0;
   float skip = 0;        // of the state space
-  float* out = nullptr;  // [rows][kStateColumns]
+  float* out = nullptr;  // [rows][columns]
   size_t out_stride = 0;
 };
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 #include <vector>
 
 #include "base/random.h"
@@ -100,41 +101,47 @@ TEST_P(RecurrentTest, ConvolutionIsItsDefinitionInAnyCut) {
 }
 
 struct Head {
-  int keys;
+  int keys, columns;
   std::vector<float> state, rows;
   std::vector<float> out;
 };
 // Columns of a row: query, key, value, decay, rate.
-size_t RowStride(int keys) { return 2 * static_cast<size_t>(keys) + kStateColumns + 2; }
+size_t RowStride(int keys, int columns) {
+  return 2 * static_cast<size_t>(keys) + static_cast<size_t>(columns) + 2;
+}
 
 void RunHead(void (*recurrence)(const RecurrenceArgs&), Head& head, int chunk) {
-  const auto keys = static_cast<size_t>(head.keys);
-  head.out.assign(size_t{kRows} * kStateColumns, 0);
+  const auto keys = static_cast<size_t>(head.keys), columns = static_cast<size_t>(head.columns);
+  head.out.assign(kRows * columns, 0);
   for (int row = 0; row < kRows; row += chunk) {
     RecurrenceArgs args;
     args.keys = head.keys;
+    args.columns = head.columns;
     args.rows = std::min(chunk, kRows - row);
     args.state = head.state.data();
-    args.stride = RowStride(head.keys);
+    args.stride = RowStride(head.keys, head.columns);
     args.query = head.rows.data() + static_cast<size_t>(row) * args.stride;
     args.key = args.query + keys;
     args.value = args.key + keys;
-    args.decay = args.value + kStateColumns;
+    args.decay = args.value + columns;
     args.rate = args.decay + 1;
     args.skip = 0.75F;
-    args.out = head.out.data() + static_cast<size_t>(row) * kStateColumns;
-    args.out_stride = kStateColumns;
+    args.out = head.out.data() + static_cast<size_t>(row) * columns;
+    args.out_stride = columns;
     recurrence(args);
   }
 }
 
-Head RandomHead(Random& random, int keys) {
-  Head head = {keys,
-               RandomFloats(random, static_cast<size_t>(keys) * kStateColumns, -1, 1),
-               RandomFloats(random, kRows * RowStride(keys), -0.5, 0.5),
-               {}};
+Head RandomHead(Random& random, int keys, int columns) {
+  const size_t stride = RowStride(keys, columns);
+  Head head = {
+      keys,
+      columns,
+      RandomFloats(random, static_cast<size_t>(keys) * static_cast<size_t>(columns), -1, 1),
+      RandomFloats(random, kRows * stride, -0.5, 0.5),
+      {}};
   for (size_t row = 0; row < kRows; ++row) {
-    float* last = head.rows.data() + (row + 1) * RowStride(keys);
+    float* last = head.rows.data() + (row + 1) * stride;
     last[-2] = static_cast<float>(random.Uniform());
     last[-1] = static_cast<float>(random.Uniform());
   }
@@ -143,23 +150,23 @@ Head RandomHead(Random& random, int keys) {
 
 // The definition in float64.
 std::vector<double> Expected(const Head& head, bool delta) {
-  const auto keys = static_cast<size_t>(head.keys);
+  const auto keys = static_cast<size_t>(head.keys), columns = static_cast<size_t>(head.columns);
   std::vector<double> state(head.state.begin(), head.state.end()), out;
   for (size_t row = 0; row < kRows; ++row) {
-    const float* query = head.rows.data() + row * RowStride(head.keys);
+    const float* query = head.rows.data() + row * RowStride(head.keys, head.columns);
     const float* key = query + keys;
     const float* value = key + keys;
-    const double decay = double{value[kStateColumns]}, rate = double{value[kStateColumns + 1]};
-    for (size_t j = 0; j < kStateColumns; ++j) {
+    const double decay = double{value[columns]}, rate = double{value[columns + 1]};
+    for (size_t j = 0; j < columns; ++j) {
       double remembered = 0, read = 0;
       for (size_t i = 0; i < keys; ++i) {
-        state[i * kStateColumns + j] *= decay;
-        remembered += double{key[i]} * state[i * kStateColumns + j];
+        state[i * columns + j] *= decay;
+        remembered += double{key[i]} * state[i * columns + j];
       }
       const double d = rate * (double{value[j]} - (delta ? remembered : 0));
       for (size_t i = 0; i < keys; ++i) {
-        state[i * kStateColumns + j] += double{key[i]} * d;
-        read += double{query[i]} * state[i * kStateColumns + j];
+        state[i * columns + j] += double{key[i]} * d;
+        read += double{query[i]} * state[i * columns + j];
       }
       out.push_back(delta ? read : read + 0.75 * double{value[j]});
     }
@@ -170,11 +177,14 @@ std::vector<double> Expected(const Head& head, bool delta) {
 TEST_P(RecurrentTest, RecurrencesAreTheirDefinitionsInAnyCut) {
   Random random(2);
   for (const int keys : {2, 16, 34, 128}) {
-    for (const bool delta : {false, true}) {
-      const auto run = [&](const RecurrentKernels& table, Head& head, int chunk) {
+    for (const auto& [delta, columns] : {std::pair{false, kStateColumns},
+                                         {true, kStateColumns},
+                                         {false, kStateColumns / 2},
+                                         {true, kStateColumns / 2}}) {
+      const auto run = [delta = delta](const RecurrentKernels& table, Head& head, int chunk) {
         RunHead(delta ? table.delta_rule : table.state_space, head, chunk);
       };
-      const Head start = RandomHead(random, keys);
+      const Head start = RandomHead(random, keys, columns);
       Head whole = start;
       run(kernels(), whole, kRows);
       const std::vector<double> want = Expected(start, delta);

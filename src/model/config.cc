@@ -458,7 +458,8 @@ const char* TraitFault(const ModelConfig& config) {
   if (config.layer_norm && config.norm_after) return "LayerNorm after a part of a layer";
   if (config.parallel && (experts || recurrent))
     return "parallel parts in a model with experts or a recurrence";
-  if (!config.gated && experts) return "experts without a gate";
+  if (!config.gated && experts && (config.gate == GateKind::kXielu || config.expert_bias))
+    return "experts without a gate that have xIELU or biases";
   if (config.gated && config.gate == GateKind::kRelu2 && !config.inner_norms)
     return "a gate with squared ReLU";
   if (config.gated && config.gate == GateKind::kXielu) return "a gate with xIELU";

@@ -60,6 +60,7 @@ constexpr Alias kAliases[] = {
     {"expert_used_count", "top_k_experts"},
     {"expert_feed_forward_length", "moe_intermediate_size"},
     {"expert_shared_feed_forward_length", "shared_expert_intermediate_size"},
+    {"expert_shared_feed_forward_length", "moe_shared_expert_intermediate_size"},
     {"expert_shared_count", "n_shared_experts"},
     {"expert_shared_count", "moe_num_shared_experts"},
     {"expert_group_count", "n_group"},

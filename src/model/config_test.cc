@@ -626,8 +626,8 @@ TEST(ModelConfigTest, ReadsMamba2OfGranite4) {
 
   ExpectFolderRefused(granite + kinds + R"("mamba_n_heads":4,"mamba_d_state":12)",
                       "keys are not a multiple of 16");
-  ExpectFolderRefused(granite + kinds + R"("mamba_n_heads":8,"mamba_d_state":16)",
-                      "values of a head are not a multiple of 32");
+  ExpectFolderRefused(granite + kinds + R"("mamba_n_heads":16,"mamba_d_state":16)",
+                      "values of a head are not a multiple of 16");
   ExpectFolderRefused(granite + kinds + R"("mamba_n_heads":3,"mamba_d_state":16)",
                       "3 heads do not share 128 values evenly");
   ExpectFolderRefused(granite + kinds + heads + R"(,"mamba_n_groups":3)",
@@ -688,8 +688,8 @@ TEST(ModelConfigTest, ReadsGatedDeltaNetOfQwen3Next) {
 
   ExpectFolderRefused(dense + keys + R"(,"linear_num_value_heads":3,"linear_value_head_dim":32)",
                       "groups do not share heads evenly");
-  ExpectFolderRefused(dense + keys + R"(,"linear_num_value_heads":4,"linear_value_head_dim":16)",
-                      "values of a head are not a multiple of 32");
+  ExpectFolderRefused(dense + keys + R"(,"linear_num_value_heads":4,"linear_value_head_dim":8)",
+                      "values of a head are not a multiple of 16");
   ExpectFolderRefused(dense + values + R"(,"linear_num_key_heads":2,"linear_key_head_dim":4)",
                       "keys are not a multiple of 16");
   ExpectFolderRefused(dense + values + R"(,"linear_num_key_heads":0)", "linear_num_key_heads");
@@ -762,15 +762,48 @@ TEST(ModelConfigTest, ReadsLayersOfOnePartOfNemotronH) {
   ExpectFolderRefused(shape, "hybrid_override_pattern");
   ExpectFolderRefused(shape + R"(,"hybrid_override_pattern":"M-*")", "for each of 4 layers");
   ExpectFolderRefused(shape + R"(,"hybrid_override_pattern":"M-*x")", "must have M, *, - or E");
-  ExpectFolderRefused(shape + R"(,"hybrid_override_pattern":"ME*-")", "layer 1 has experts");
   ExpectFolderRefused(shape + R"(,"hybrid_override_pattern":"-*--")", "has Mamba-2");
-  ExpectFolderRefused(R"("model_type":"nemotron_h","head_dim":16,"mamba_num_heads":2,
-      "mamba_head_dim":80,"ssm_state_size":16,"n_groups":1,"hybrid_override_pattern":"M-*-")",
-                      "values of a head are not a multiple of 32");
+  const auto of_width = [](int width) {
+    return fmt::format(R"("model_type":"nemotron_h","head_dim":16,"mamba_num_heads":2,
+        "mamba_head_dim":{},"ssm_state_size":16,"n_groups":1,"hybrid_override_pattern":"M-*-")",
+                       width);
+  };
+  const auto nano = ReadFolder(of_width(80));  // as Nemotron Nano 9B v2
+  ASSERT_TRUE(nano.ok()) << nano.status();
+  const size_t convolution = 3 * (2 * 80 + 2 * 16), state = 2 * 80 * 16;
+  EXPECT_EQ(Decoder::StateBytes(*nano), (convolution + state) * sizeof(float));
+  ExpectFolderRefused(of_width(24), "values of a head are not a multiple of 16");
   ExpectFolderRefused(shape + R"(,"hybrid_override_pattern":"M-M-")", "no layer has attention");
   ExpectFolderRefused(shape + R"(,"layers_block_type":["mamba","mlp"])", "a list of 4 kinds");
   ExpectFolderRefused(shape + R"(,"hybrid_override_pattern":"M-*-","mlp_hidden_act":"silu")",
                       "mlp_hidden_act");
+}
+
+TEST(ModelConfigTest, ReadsTheExpertsOfNemotron3) {
+  const std::string shape = R"("model_type":"nemotron_h","head_dim":16,"mamba_num_heads":2,
+      "mamba_head_dim":32,"ssm_state_size":16,"n_groups":1,"hybrid_override_pattern":"ME*-",
+      "n_routed_experts":6,"num_experts_per_tok":2,"moe_intermediate_size":32)";
+  const std::string shared = R"(,"moe_shared_expert_intermediate_size":96)";
+  const auto config =
+      ReadFolder(shape + shared + R"(,"routed_scaling_factor":2.5,"moe_latent_size":null)");
+  ASSERT_TRUE(config.ok()) << config.status();
+  EXPECT_EQ(config->architecture, "nemotron_h_moe");
+  EXPECT_EQ(config->feed_forward_alone, (std::vector<bool>{false, true, false, true}));
+  EXPECT_EQ(config->without_experts, (std::vector<bool>{true, false, true, true}));
+  EXPECT_EQ(config->experts, 6);
+  EXPECT_EQ(config->expert_feed_forward, 32);
+  EXPECT_EQ(config->shared_feed_forward, 96);
+  EXPECT_EQ(config->router_score, RouterScore::kSigmoid);
+  EXPECT_TRUE(config->router_bias);
+  EXPECT_TRUE(config->expert_weights_sum_to_1);
+  EXPECT_EQ(config->expert_weights_scale, 2.5F);
+
+  ExpectFolderRefused(shape, "experts of 7688 are not a multiple of 32");  // transformers' default
+  ExpectFolderRefused(shape + shared + R"(,"moe_latent_size":16)", "moe_latent_size is set");
+  ExpectFolderRefused(shape + shared + R"(,"mlp_bias":true)", "mlp_bias is true");
+  ExpectFolderRefused(shape + shared + R"(,"n_group":2)", "n_group is 2");
+  ExpectFolderRefused(shape + shared + R"(,"layers_block_type":["mamba","moe","attention","x"])",
+                      "must have M, *, - or E");
 }
 
 TEST(ModelConfigTest, ReadsTheExpertsOfLfm2) {
@@ -1065,10 +1098,12 @@ TEST(ModelConfigTest, RefusesTraitsThatNoPassComputesTogether) {
        "parallel parts in a model with experts or a recurrence"},
       {[](const FamilySource&, ModelConfig& config) {
          config.gated = false;
+         config.gate = GateKind::kRelu2;
          config.experts = 2;
+         config.expert_bias = true;
          return OkStatus();
        },
-       "experts without a gate"},
+       "experts without a gate that have xIELU or biases"},
       {[](const FamilySource&, ModelConfig& config) {
          config.gate = GateKind::kRelu2;
          return OkStatus();

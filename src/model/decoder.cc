@@ -184,7 +184,7 @@ Status Decoder::Allocate() {
   // No layer may have this width in a mixture.
   int feed_forward = 0, up = 0;  // `up`: where gate and up are stored one behind the other
   for (int i = 0; i < config.layers; ++i) {
-    if (!config.has_experts(i) || config.dense_and_experts)
+    if (config.has_feed_forward(i) && (!config.has_experts(i) || config.dense_and_experts))
       feed_forward = std::max(feed_forward, config.feed_forward_of(i));
     if (config.stores_gate_up(i)) up = std::max(up, config.feed_forward_of(i));
   }
@@ -253,7 +253,7 @@ Status Decoder::Allocate() {
       expert_in_ = carver.Take<std::byte>(slots * kernels::QuantizedRowsBytes(1, config.width));
       expert_gated_.quantized =
           carver.Take<std::byte>(slots * kernels::QuantizedRowsBytes(1, expert_width_));
-      if (experts_read_floats_)
+      if (experts_read_floats_ || !config.gated)
         expert_gated_.floats = carver.Take<float>(slots * static_cast<size_t>(expert_width_));
       expert_out_ = carver.Take<float>(slots * static_cast<size_t>(config.width));
       for (Worker& worker : workers_) worker.expert_row = take_activations(carver, 1, config.width);
@@ -371,14 +371,25 @@ void Decoder::FusedLayer(int index, const DecoderBatch& batch, Team& team) {
   } else {
     if (!config.parallel) gated = FeedForward(index, rows, team);
     const bool last = config.layer_inputs == 0;
-    const Projection* next = !last                       ? &layer.input_gate
-                             : index + 1 < config.layers ? &weights_->layer(index + 1).first()
-                                                         : &weights_->head();
+    const Projection* next = last ? &AfterLayer(index) : &layer.input_gate;
     if (last) ReadKeysAhead(index + 1, batch, team);
     AddProduct(layer.down, gated, layer.ffn_after_norm, next, team,
                last ? layer.output_scale : nullptr);
   }
   if (config.layer_inputs != 0) AddLayerInput(index, batch, team);
+}
+
+// What a step multiplies next after the whole layer.
+const Projection& Decoder::AfterLayer(int index) const {
+  return index + 1 < weights_->config().layers ? weights_->layer(index + 1).first()
+                                               : weights_->head();
+}
+
+// The same after a layer's attention or recurrence. A layer may have no feed-forward.
+const Projection& Decoder::AfterAttention(int index) const {
+  const LayerWeights& layer = weights_->layer(index);
+  if (!weights_->config().has_feed_forward(index)) return AfterLayer(index);
+  return weights_->config().parallel ? layer.down : layer.feed_forward();
 }
 
 // With parallel parts the feed-forward reads the residual stream before attention is added: `gated`
@@ -420,13 +431,8 @@ void Decoder::AttentionPart(int index, const DecoderBatch& batch, Activations* g
                                   .norm_weight = layer.attn_inner_norm,
                                   .norm_eps = config.norm_eps},
                                  layer.attn_output, team);
-  const Projection* feed_forward = config.dense_and_experts ? &layer.gate_up
-                                   : !layer.experts.empty() ? &layer.router
-                                   : config.parallel        ? &layer.down
-                                   : config.gated           ? &layer.gate_up
-                                                            : &layer.up;
-  AddProduct(layer.attn_output, std::move(attended), layer.attn_after_norm, feed_forward, team,
-             config.laurel_rank != 0 ? &kLaurelScale : nullptr);
+  AddProduct(layer.attn_output, std::move(attended), layer.attn_after_norm, &AfterAttention(index),
+             team, config.laurel_rank != 0 ? &kLaurelScale : nullptr);
   if (config.is_recurrent(index)) AddState(index, rows, team);
 }
 

@@ -239,6 +239,8 @@ class Decoder {
                  int rows, Team& team);
   void NormRow(const float* x, const float* weight, const float* bias, float* out) const;
   void FusedLayer(int index, const DecoderBatch& batch, Team& team);
+  const Projection& AfterLayer(int index) const;
+  const Projection& AfterAttention(int index) const;
   // decoder_experts.cc: the feed-forward of a mixture.
   void ExpertLayer(int index, const DecoderBatch& batch, Team& team);
   struct ExpertGroup;
@@ -247,6 +249,7 @@ class Decoder {
   void GroupRows(int index, int rows);
   void SpreadRow(int index, int row, const Team& team);
   void GateUpOfGroups(int index, int from, int to, const Team& team);
+  void ActivateSlot(int index, int slot);
   void DownOfGroups(int index, int from, int to, const Team& team);
   void AddExperts(const LayerWeights& layer, int row);
   ExpertGroup* GroupsOf(int index) const;
@@ -265,7 +268,7 @@ class Decoder {
   // decoder_activations.cc: feed-forwards without a gate or with a norm inside, gates of attention.
   static float Softplus(float x);
   Activations UpAlone(int index, Activations in, Team& team);
-  void Activate(int index, float* up) const;
+  void Activate(int index, int count, float* up) const;
   void ApplyGate(int index, float* gate, const float* up) const;
   void ApplyGelu(float* up, int count) const;
   void GateAttention(int rows, Team& team);

@@ -65,7 +65,7 @@ Decoder::Activations Decoder::UpAlone(int index, Activations in, Team& team) {
   const auto stride = static_cast<size_t>(cols);
   float* up = shared_ffn_.floats;
   Project(layer.up, std::move(in), kernels::Epilogue::kStore, up, stride, &layer.down, team);
-  team.ForEachRow(rows, [&](size_t row) { Activate(index, up + row * stride); });
+  team.ForEachRow(rows, [&](size_t row) { Activate(index, cols, up + row * stride); });
   return Prepare({.x = up, .stride = stride, .rows = rows, .cols = cols}, layer.down, team);
 }
 
@@ -76,15 +76,15 @@ void Decoder::ApplyGate(int index, float* gate, const float* up) const {
   if (config.gate == GateKind::kSilu) {
     kernels_.rows.silu_mul(gate, up, count, gate);
   } else {
-    Activate(index, gate);
+    Activate(index, count, gate);
     for (int i = 0; i < count; ++i) gate[i] *= up[i];
   }
   kernels_.rows.rms_norm(gate, weights_->layer(index).ffn_inner_norm, config.norm_eps, count, gate);
 }
 
-// The activation of one row of the network of layer `index`, which has no gate, in place.
-void Decoder::Activate(int index, float* up) const {
-  const int count = weights_->config().feed_forward;
+// The activation of a row of `count` values of a network of layer `index`, which has no gate, in
+// place.
+void Decoder::Activate(int index, int count, float* up) const {
   switch (weights_->config().gate) {
     case GateKind::kSilu:
     case GateKind::kSiluClamped:

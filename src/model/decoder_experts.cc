@@ -2,12 +2,12 @@
 // through the shared expert if the model has one.
 //
 // All experts of a layer are two phases: one for the gate and up matrices of all of them, one for
-// all down matrices. An item of a phase is a pair of panels of one expert, so workers share the
-// work evenly however many rows each expert has. Rows are grouped by expert: an expert's weights
-// are read once for all its rows. A row is quantised once; its blocks are copied into the groups
-// of its experts. Where weights multiply what experts read, it is quantised for each of them. The
-// outputs of a row are summed in the order of its own choices, the shared expert last. So a row's
-// bits depend on that row alone.
+// all down matrices; between them a phase of activations where experts have no gate. An item of a
+// phase is a pair of panels of one expert, so workers share the work evenly however many rows each
+// expert has. Rows are grouped by expert: an expert's weights are read once for all its rows. A row
+// is quantised once; its blocks are copied into the groups of its experts. Where weights multiply
+// what experts read, it is quantised for each of them. The outputs of a row are summed in the order
+// of its own choices, the shared expert last. So a row's bits depend on that row alone.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -109,6 +109,10 @@ void Decoder::ExpertLayer(int index, const DecoderBatch& batch, Team& team) {
   team.ForEach(
       end.gate_begin, kGatedGranule,
       [&](int from, int to) { GateUpOfGroups(index, from, to, team); }, kPieces);
+  if (!config.gated) {
+    team.ForEachRow(rows * expert_slots_,
+                    [&](size_t slot) { ActivateSlot(index, static_cast<int>(slot)); });
+  }
   team.ForEach(
       end.down_begin, 1, [&](int from, int to) { DownOfGroups(index, from, to, team); }, kPieces);
   team.ForEachRow(rows, [&](size_t row) { AddExperts(layer, static_cast<int>(row)); });
@@ -308,7 +312,7 @@ void Decoder::GateUpOfGroups(int index, int from, int to, const Team& team) {
     kernels::GemmArgs args;
     args.weight = expert.gate_up.parts[0];
     args.rows = group->rows;
-    args.epilogue = EpilogueOf(config.gate);
+    args.epilogue = config.gated ? EpilogueOf(config.gate) : Epilogue::kStore;
     args.bias = expert.gate_up.bias;
     if (expert.gate_up.reads_quantized()) {
       args.x = RowsOfGroup(*group, expert.gate_up, expert_in_, config.width, config.width);
@@ -317,7 +321,7 @@ void Decoder::GateUpOfGroups(int index, int from, int to, const Team& team) {
       args.x_stride = width;
     }
     const int feed_forward = expert.down.parts[0].cols;
-    if (expert.down.reads_quantized()) {
+    if (config.gated && expert.down.reads_quantized()) {
       args.quantized =
           RowsOfGroup(*group, expert.down, expert_gated_.quantized, feed_forward, expert_width_);
     } else {
@@ -332,6 +336,28 @@ void Decoder::GateUpOfGroups(int index, int from, int to, const Team& team) {
     args.next = PanelAfter(expert.gate_up, end, after);
     kernels_.gemm.gemm(args, begin, end, workers_[static_cast<size_t>(team.worker())].gemm);
   }
+}
+
+// The activation of one row of an expert without a gate, in the form that its down matrix reads.
+void Decoder::ActivateSlot(int index, int slot) {
+  const ExpertGroup* group =
+      std::upper_bound(static_cast<const ExpertGroup*>(GroupsOf(index)),
+                       static_cast<const ExpertGroup*>(EndOfGroups(index)), slot,
+                       [](int at, const ExpertGroup& g) { return at < g.slot; });
+  --group;
+  const Projection& down = ExpertOf(weights_->layer(index), group->expert).down;
+  const int feed_forward = down.parts[0].cols;
+  const int row = slot - group->slot;
+  float* const first =
+      expert_gated_.floats + static_cast<size_t>(group->slot) * static_cast<size_t>(expert_width_);
+  const auto stride = static_cast<size_t>(feed_forward);
+  Activate(index, feed_forward, first + static_cast<size_t>(row) * stride);
+  if (!down.reads_quantized()) return;
+  kernels::QuantizeArgs args;
+  args.x = first;
+  args.x_stride = stride;
+  args.out = RowsOfGroup(*group, down, expert_gated_.quantized, feed_forward, expert_width_);
+  kernels_.gemm.quantize(args, row, row + 1);
 }
 
 // Panels [from, to) of the down matrices of all groups, counted over them.

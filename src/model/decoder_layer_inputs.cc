@@ -61,15 +61,13 @@ void Decoder::AddLayerInput(int index, const DecoderBatch& batch, Team& team) {
   Activations gated = Prepare(
       {.x = layer_gate_, .stride = layer_gate_stride_, .rows = rows, .cols = config.layer_inputs},
       layer.input_output, team);
-  const Projection* next =
-      index + 1 < config.layers ? &weights_->layer(index + 1).first() : &weights_->head();
   if (weights_->fused()) ReadKeysAhead(index + 1, batch, team);
   if (config.streams != 0) {
-    Project(layer.input_output, std::move(gated), kernels::Epilogue::kStore, sum_, width, next,
-            team);
+    Project(layer.input_output, std::move(gated), kernels::Epilogue::kStore, sum_, width,
+            &AfterLayer(index), team);
     return AddToStreams(index, rows, team);
   }
-  AddProduct(layer.input_output, std::move(gated), layer.input_after_norm, next, team,
+  AddProduct(layer.input_output, std::move(gated), layer.input_after_norm, &AfterLayer(index), team,
              layer.output_scale);
 }
 

@@ -3,8 +3,10 @@
 // A recurrence is computed row by row for prompts too: a chunked form has as many multiplications
 // for the published sizes of heads, and its sums depend on where chunks begin (decision 0052).
 // Sequences, channels and heads are independent, so the workers share these.
+#include <algorithm>
 #include <cmath>
 
+#include "base/check.h"
 #include "model/decoder.h"
 
 namespace tutti::model {
@@ -57,8 +59,8 @@ void Decoder::AddState(int index, int rows, Team& team) {
                              .rows = rows,
                              .cols = recurrent_.inner},
                             layer.recurrent.out, team);
-  const Projection* feed_forward = layer.experts.empty() ? &layer.gate_up : &layer.router;
-  AddProduct(layer.recurrent.out, std::move(out), layer.attn_after_norm, feed_forward, team);
+  AddProduct(layer.recurrent.out, std::move(out), layer.attn_after_norm, &AfterAttention(index),
+             team);
 }
 
 // From the projection's rows in state_rows_ to the outputs in state_out_.
@@ -83,48 +85,61 @@ void Decoder::PrepareRow(const RecurrentWeights& layer, float* row) const {
   const ModelConfig& config = weights_->config();
   float* convolved = row + recurrent_.conv_begin;
   kernels_.rows.silu_mul(convolved, ones_, recurrent_.conv_channels, convolved);
-  const bool delta = config.recurrence == Recurrence::kDeltaNet;
-  if (delta) {
-    // x / sqrt(sum of squares + 1e-6), and queries by 1 / sqrt(keys) too.
-    const float eps = 1e-6F / static_cast<float>(config.state_keys);
-    for (int group = 0; group < config.state_groups; ++group) {
-      float* query = row + recurrent_.query + group * config.state_keys;
-      float* key = row + recurrent_.key + group * config.state_keys;
-      kernels_.rows.rms_norm(query, query_scale_, eps, config.state_keys, query);
-      kernels_.rows.rms_norm(key, key_scale_, eps, config.state_keys, key);
-    }
-  }
   float* rates = row + recurrent_.rate;
   float* decays = row + recurrent_.decay;
-  const auto scale = static_cast<float>(config.state_scales.rate);
-  for (int head = 0; head < config.state_heads; ++head) {
-    const float step = (delta ? decays : rates)[head] * scale + layer.rate_bias[head];
-    const float positive = Softplus(step);
-    decays[head] = std::exp(positive * layer.log_decay[head]);
-    rates[head] = delta ? 1 / (1 + std::exp(-rates[head])) : positive;
+  switch (config.recurrence) {
+    case Recurrence::kNone:
+    case Recurrence::kShortConv:
+      CHECK(false) << "a layer without rates";
+      return;
+    case Recurrence::kDeltaNet: {
+      // x / sqrt(sum of squares + 1e-6), and queries by 1 / sqrt(keys) too.
+      const float eps = 1e-6F / static_cast<float>(config.state_keys);
+      for (int group = 0; group < config.state_groups; ++group) {
+        float* query = row + recurrent_.query + group * config.state_keys;
+        float* key = row + recurrent_.key + group * config.state_keys;
+        kernels_.rows.rms_norm(query, query_scale_, eps, config.state_keys, query);
+        kernels_.rows.rms_norm(key, key_scale_, eps, config.state_keys, key);
+      }
+      for (int head = 0; head < config.state_heads; ++head) {
+        const float positive = Softplus(decays[head] + layer.rate_bias[head]);
+        decays[head] = std::exp(positive * layer.log_decay[head]);
+        rates[head] = 1 / (1 + std::exp(-rates[head]));
+      }
+      return;
+    }
+    case Recurrence::kMamba2: {
+      const auto scale = static_cast<float>(config.state_scales.rate);
+      for (int head = 0; head < config.state_heads; ++head) {
+        rates[head] = Softplus(rates[head] * scale + layer.rate_bias[head]);
+        decays[head] = std::exp(rates[head] * layer.log_decay[head]);
+      }
+      return;
+    }
   }
 }
 
 void Decoder::UpdateStates(int index, const DecoderBatch& batch, Team& team) {
   const ModelConfig& config = weights_->config();
   const RecurrentWeights& layer = weights_->layer(index).recurrent;
-  const bool delta = config.recurrence == Recurrence::kDeltaNet;
   const auto place = static_cast<size_t>(groups_.state_place[static_cast<size_t>(index)]);
-  const int blocks = config.state_values / kernels::kStateColumns;
+  const int blocks = (config.state_values + kernels::kStateColumns - 1) / kernels::kStateColumns;
   const int heads_of_group = config.state_heads / config.state_groups;
-  const size_t block_floats = static_cast<size_t>(config.state_keys) * kernels::kStateColumns;
   ForEachUnit(
       batch.states, config.state_heads * blocks, team, [&](const StateSlice& slice, int unit) {
         const int head = unit / blocks;
         const int group = config.tiled_heads ? head % config.state_groups : head / heads_of_group;
-        const int column = unit * kernels::kStateColumns;
+        const int begin = unit % blocks * kernels::kStateColumns;  // of the head's values
+        const int column = head * config.state_values + begin;
         const auto first = static_cast<size_t>(slice.first_row);
         const float* row = state_rows_ + first * static_cast<size_t>(recurrent_columns_);
         kernels::RecurrenceArgs args;
         args.keys = config.state_keys;
+        args.columns = std::min(kernels::kStateColumns, config.state_values - begin);
         args.rows = slice.rows;
         args.state = reinterpret_cast<float*>(slice.state) + place * recurrent_.state_floats +
-                     recurrent_.conv_floats + static_cast<size_t>(unit) * block_floats;
+                     recurrent_.conv_floats +
+                     static_cast<size_t>(column) * static_cast<size_t>(config.state_keys);
         args.query = row + recurrent_.query + group * config.state_keys;
         args.key = row + recurrent_.key + group * config.state_keys;
         args.value = row + recurrent_.value + column;
@@ -133,9 +148,17 @@ void Decoder::UpdateStates(int index, const DecoderBatch& batch, Team& team) {
         args.stride = static_cast<size_t>(recurrent_columns_);
         args.out = state_out_ + first * static_cast<size_t>(recurrent_.inner) + column;
         args.out_stride = static_cast<size_t>(recurrent_.inner);
-        if (delta) return kernels_.recurrent.delta_rule(args);
-        args.skip = layer.skip[head];
-        kernels_.recurrent.state_space(args);
+        switch (config.recurrence) {
+          case Recurrence::kNone:
+          case Recurrence::kShortConv:
+            CHECK(false) << "a layer without a state of heads";
+            return;
+          case Recurrence::kDeltaNet:
+            return kernels_.recurrent.delta_rule(args);
+          case Recurrence::kMamba2:
+            args.skip = layer.skip[head];
+            return kernels_.recurrent.state_space(args);
+        }
       });
 }
 

@@ -54,6 +54,13 @@ constexpr RenamedTensor kInnerTensors[] = {
     {"mlp.shared_experts.gate_proj.", "ffn_gate_shexp."},
     {"mlp.shared_experts.up_proj.", "ffn_up_shexp."},
     {"mlp.shared_experts.down_proj.", "ffn_down_shexp."},
+    {"mamba.in_proj.", "ssm_in."},
+    {"mamba.out_proj.", "ssm_out."},
+    {"mamba.conv1d.", "ssm_conv1d."},
+    {"mamba.norm.", "ssm_norm."},
+    {"mamba.dt_bias", "ssm_dt.bias"},
+    {"mamba.A_log", "ssm_a"},
+    {"mamba.D", "ssm_d"},
 };
 constexpr RenamedTensor kExpertTensors[] = {
     {"gate_proj.", "ffn_gate."}, {"up_proj.", "ffn_up."}, {"down_proj.", "ffn_down."},

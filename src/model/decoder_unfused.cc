@@ -137,7 +137,7 @@ void Decoder::UnfusedLayer(int index, const DecoderBatch& batch, Team& team) {
   }
   team.ForEachRow(rows, [&](size_t row) {
     float* gate = gate_ + row * ffn;
-    if (!config.gated) return Activate(index, gate);
+    if (!config.gated) return Activate(index, config.feed_forward, gate);
     const float* up = up_ + row * ffn;
     if (config.cuts_gates(index)) CutGates(index, gate);
     if (config.inner_norms) return ApplyGate(index, gate, up);

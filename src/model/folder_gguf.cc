@@ -381,7 +381,7 @@ class KeyWriter {
     PutInt("block_count", config_.layers);
     PutInt("context_length", config_.max_context());
     PutInt("embedding_length", config_.width);
-    PutFeedForward();
+    RETURN_IF_ERROR(PutFeedForward());
     PutInt("attention.head_count", config_.heads);
     PutKvHeads();
     PutInt("attention.key_length", config_.head_dim);
@@ -458,15 +458,30 @@ class KeyWriter {
       PutInt(key, config_.window_head_dim);
   }
 
-  void PutFeedForward() {
-    if (!config_.feed_forwards.empty())
-      return out_.Int32s(Named("feed_forward_length"), config_.feed_forwards);
-    if (config_.feed_forward_alone.empty())
-      return PutInt("feed_forward_length", config_.feed_forward);
+  Status PutFeedForward() {
+    if (!config_.feed_forwards.empty()) {
+      out_.Int32s(Named("feed_forward_length"), config_.feed_forwards);
+      return OkStatus();
+    }
+    if (config_.feed_forward_alone.empty()) {
+      PutInt("feed_forward_length", config_.feed_forward);
+      return OkStatus();
+    }
     std::vector<int32_t> widths;
-    for (int i = 0; i < config_.layers; ++i)
-      widths.push_back(config_.has_feed_forward(i) ? config_.feed_forward : 0);
+    int32_t first = 0;
+    for (int i = 0; i < config_.layers; ++i) {
+      const int32_t width = !config_.has_feed_forward(i) ? 0
+                            : config_.has_experts(i)     ? config_.expert_feed_forward
+                                                         : config_.feed_forward;
+      if (width != 0 && first != 0 && width != first) {
+        return RefuseParameter("a GGUF of {} has feed-forwards of one width, not of {} and {}",
+                               config_.architecture, first, width);
+      }
+      first = width != 0 ? width : first;
+      widths.push_back(width);
+    }
     out_.Int32s(Named("feed_forward_length"), widths);
+    return OkStatus();
   }
 
   void PutKvHeads() {
@@ -531,12 +546,14 @@ class KeyWriter {
     PutInt("expert_used_count", config_.experts_used);
     if (family_.expert_width_key) PutInt("expert_feed_forward_length", config_.expert_feed_forward);
     constexpr std::string_view kCount = "expert_shared_count";
-    const bool counted =
-        std::find(family_.keys.begin(), family_.keys.end(), kCount) != family_.keys.end();
-    if (counted && config_.shared_feed_forward != 0) {
+    constexpr std::string_view kLength = "expert_shared_feed_forward_length";
+    const auto knows = [&](std::string_view key) {
+      return std::find(family_.keys.begin(), family_.keys.end(), key) != family_.keys.end();
+    };
+    if (config_.shared_feed_forward != 0 && knows(kCount) && !knows(kLength)) {
       PutInt(kCount, config_.shared_feed_forward / config_.expert_feed_forward);
     } else if (config_.shared_feed_forward != 0) {
-      PutInt("expert_shared_feed_forward_length", config_.shared_feed_forward);
+      PutInt(kLength, config_.shared_feed_forward);
     }
     if (config_.expert_groups > 1) {
       PutInt("expert_group_count", config_.expert_groups);

@@ -7,7 +7,8 @@
 //   Mamba2      gate | value | key | query | rate, then decay, which is no part of the projection
 // Queries and keys have `groups` heads, which value heads share evenly. Of the last two kinds a
 // convolution runs over queries, keys and values. The state is the convolution's last inputs
-// [taps - 1][conv_channels], then for each head [values / 32][keys][32].
+// [taps - 1][conv_channels], then for each head [values / 32][keys][32]; where values are an odd
+// multiple of 16, the last 16 follow as [keys][16].
 #pragma once
 
 #include <cstddef>

@@ -443,13 +443,26 @@ class WeightsLoader {
 
   Status PlanRecurrent(const std::string& prefix, LayerWeights& layer) {
     const ModelConfig& c = weights_->config_;
-    const RecurrentShape shape = ShapeOfRecurrence(c);
     RecurrentWeights& recurrent = layer.recurrent;
     if (c.norm_before && !c.attention_with_state)
       RETURN_IF_ERROR(PlanVector(prefix + "attn_norm.weight", &layer.attn_norm));
-    if (c.recurrence == Recurrence::kMamba2) return PlanMamba2(prefix + "ssm_", recurrent);
-    if (c.recurrence == Recurrence::kDeltaNet) return PlanDeltaNet(prefix, recurrent);
-    CHECK(c.recurrence == Recurrence::kShortConv);
+    switch (c.recurrence) {
+      case Recurrence::kMamba2:
+        return PlanMamba2(prefix + "ssm_", recurrent);
+      case Recurrence::kDeltaNet:
+        return PlanDeltaNet(prefix, recurrent);
+      case Recurrence::kShortConv:
+        return PlanShortConv(prefix, recurrent);
+      case Recurrence::kNone:
+        break;
+    }
+    CHECK(false) << "a recurrent layer without a recurrence";
+    return OkStatus();
+  }
+
+  Status PlanShortConv(const std::string& prefix, RecurrentWeights& recurrent) {
+    const ModelConfig& c = weights_->config_;
+    const RecurrentShape shape = ShapeOfRecurrence(c);
     const std::string conv = prefix + "shortconv.";
     RETURN_IF_ERROR(
         PlanOne(conv + "in_proj", {c.width, shape.projected}, c.recurrent_bias, &recurrent.in));
@@ -693,9 +706,13 @@ class WeightsLoader {
                          const std::string& down_name, int64_t feed_forward, Projection* gate_up,
                          Projection* down) {
     const int64_t width = weights_->config_.width;
-    ASSIGN_OR_RETURN(const StoredTensor* gate, arena_.Expect(gate_name, {width, feed_forward}));
+    const bool gated = weights_->config_.gated;  // experts may have no gate
+    const StoredTensor* gate = nullptr;
+    if (gated) {
+      ASSIGN_OR_RETURN(gate, arena_.Expect(gate_name, {width, feed_forward}));
+    }
     ASSIGN_OR_RETURN(const StoredTensor* up, arena_.Expect(up_name, {width, feed_forward}));
-    RETURN_IF_ERROR(PlanGateUp(gate, up, gate_up));
+    RETURN_IF_ERROR(gated ? PlanGateUp(gate, up, gate_up) : PlanProjection({up}, gate_up));
     ASSIGN_OR_RETURN(const StoredTensor* out, arena_.Expect(down_name, {feed_forward, width}));
     return PlanProjection({out}, down);
   }

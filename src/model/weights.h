@@ -146,8 +146,16 @@ struct LayerWeights {
   std::vector<ExpertWeights> experts;  // empty: a layer without
   ExpertWeights shared_expert;         // of all rows, if the model has one
 
-  // What a fused layer multiplies first, if it has attention or a recurrence.
-  const Projection& first() const { return qkv.parts.empty() ? recurrent.in : qkv; }
+  // What the feed-forward of a fused layer multiplies first; without parts where there is none.
+  const Projection& feed_forward() const {
+    if (!gate_up.parts.empty()) return gate_up;
+    return experts.empty() ? up : router;
+  }
+  // What a fused layer multiplies first.
+  const Projection& first() const {
+    if (!qkv.parts.empty()) return qkv;
+    return recurrent.in.parts.empty() ? feed_forward() : recurrent.in;
+  }
 };
 
 struct LoadOptions {

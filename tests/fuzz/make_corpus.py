@@ -652,8 +652,8 @@ def decoder_configs():
     Of the families that have a model of each kind of layer all tensors are listed, of the others the embedding alone."""
     goldens = json.loads((HERE.parent / "golden/decoder_families.json").read_text())
     whole = ("apertus", "deepseek_v3", "falcon h1", "gemma3n with two streams", "gemma4 with shared keys", "gemma4 with experts",
-             "gpt_oss", "lfm2moe", "llama4 with layers without experts", "nemotron_h", "granite hybrid with experts",
-             "qwen35 with experts")
+             "gpt_oss", "lfm2moe", "llama4 with layers without experts", "nemotron_h", "nemotron_h with experts and without",
+             "granite hybrid with experts", "qwen35 with experts")
     unused = ("_token_id", "architectures", "attention_dropout", "dtype", "initializer_range", "transformers_version", "use_cache")
     files, seen = {}, set()
     for entry in goldens:

@@ -57,13 +57,6 @@ constexpr RenamedTensor kFalconH1Tensors[] = {
     {"feed_forward.gate_proj.", "ffn_gate."},
     {"feed_forward.up_proj.", "ffn_up."},
     {"feed_forward.down_proj.", "ffn_down."},
-    {"mamba.in_proj.", "ssm_in."},
-    {"mamba.out_proj.", "ssm_out."},
-    {"mamba.conv1d.", "ssm_conv1d."},
-    {"mamba.norm.", "ssm_norm."},
-    {"mamba.dt_bias", "ssm_dt.bias"},
-    {"mamba.A_log", "ssm_a"},
-    {"mamba.D", "ssm_d"},
 };
 // The converter writes this norm without the end of its name.
 constexpr JoinedTensor kFalconH1Joined[] = {{"ffn_norm.weight", "ffn_norm", 0}};

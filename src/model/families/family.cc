@@ -13,14 +13,15 @@ namespace {
 
 // If several families share an architecture, a GGUF of it belongs to the first one here.
 constexpr const Family* kFamilies[] = {
-    &kLlama,      &kMistral,    &kMixtral,  &kQwen2,      &kQwen3,      &kQwen3Moe,
-    &kGranite,    &kOlmo2,      &kPhi3,     &kGemma2,     &kGemma3,     &kSmolLm3,
-    &kSeedOss,    &kErnie45,    &kOlmo3,    &kExaone4,    &kGemma,      &kGlm4,
-    &kHunyuan,    &kLfm2,       &kLfm2Moe,  &kFalconH1,   &kNemotronH,  &kGraniteHybrid,
-    &kGraniteMoe, &kQwen2Moe,   &kGlm4Moe,  &kOlmoe,      &kErnie45Moe, &kCohere,
-    &kCohere2,    &kArcee,      &kNemotron, &kStarcoder2, &kApertus,    &kStableLm,
-    &kMinistral3, &kQwen3Next,  &kQwen35,   &kQwen35Moe,  &kGptOss,     &kGemmaEmbedding,
-    &kDeepseekV2, &kDeepseekV3, &kGemma3n,  &kGemma4,     &kLlama4,     &kBitNet};
+    &kLlama,          &kMistral,    &kMixtral,    &kQwen2,    &kQwen3,      &kQwen3Moe,
+    &kGranite,        &kOlmo2,      &kPhi3,       &kGemma2,   &kGemma3,     &kSmolLm3,
+    &kSeedOss,        &kErnie45,    &kOlmo3,      &kExaone4,  &kGemma,      &kGlm4,
+    &kHunyuan,        &kLfm2,       &kLfm2Moe,    &kFalconH1, &kNemotronH,  &kNemotronHMoe,
+    &kGraniteHybrid,  &kGraniteMoe, &kQwen2Moe,   &kGlm4Moe,  &kOlmoe,      &kErnie45Moe,
+    &kCohere,         &kCohere2,    &kArcee,      &kNemotron, &kStarcoder2, &kApertus,
+    &kStableLm,       &kMinistral3, &kQwen3Next,  &kQwen35,   &kQwen35Moe,  &kGptOss,
+    &kGemmaEmbedding, &kDeepseekV2, &kDeepseekV3, &kGemma3n,  &kGemma4,     &kLlama4,
+    &kBitNet};
 
 std::string ListOf(std::string_view Family::*name) {
   std::set<std::string_view> names;
@@ -70,6 +71,25 @@ Status ReadExpertWidth(const FamilySource& source, ModelConfig& config) {
     return RefuseParameter("{} is missing", source.keys.Spelled("expert_count"));
   return ReadInt(source.keys, "expert_feed_forward_length", 1, kMaxFeedForward,
                  &config.expert_feed_forward);
+}
+
+Status ReadSigmoidRouter(const FamilySource& source, ModelConfig& config) {
+  const HyperParameters& keys = source.keys;
+  ASSIGN_OR_RETURN(const int64_t groups, keys.IntOr("expert_group_count", 1, 0, kMaxExperts));
+  if (groups > 1) {
+    return RefuseParameter("{} is {}, which is not supported (1 is)",
+                           keys.Spelled("expert_group_count"), groups);
+  }
+  ASSIGN_OR_RETURN(const int64_t score, keys.IntOr("expert_gating_func", 2, 0, 100));
+  if (score != 2) {
+    return RefuseParameter("{} is {}, which is not supported (2, a sigmoid, is)",
+                           keys.Spelled("expert_gating_func"), score);
+  }
+  config.router_score = RouterScore::kSigmoid;
+  ASSIGN_OR_RETURN(config.expert_weights_sum_to_1, keys.BoolOr("expert_weights_norm", true));
+  ASSIGN_OR_RETURN(const double scale, keys.FloatOr("expert_weights_scale", 1.0, 1e-3, 1e3));
+  config.expert_weights_scale = static_cast<float>(scale);
+  return OkStatus();
 }
 
 Status ReadLayersWithoutExperts(const FamilySource& source, ModelConfig& config) {

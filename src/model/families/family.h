@@ -124,6 +124,9 @@ Status RefuseUnlessActivation(const FamilySource& source, std::string_view wante
 Status ReadExperts(const FamilySource& source, ModelConfig& config);
 // Reads the width of experts, expert_feed_forward_length, of a family that has that key.
 Status ReadExpertWidth(const FamilySource& source, ModelConfig& config);
+// The scores and weights of a router that takes sigmoids. Refuses groups of experts and other
+// functions.
+Status ReadSigmoidRouter(const FamilySource& source, ModelConfig& config);
 // Which layers of a mixture have one network instead of experts: in a GGUF those without a router,
 // in a folder those that its keys say (mlp_only_layers, decoder_sparse_step, first_k_dense_replace
 // and ERNIE's).
@@ -185,7 +188,7 @@ extern const Family kLfm2, kLfm2Moe;
 extern const Family kCohere, kCohere2;
 extern const Family kApertus;
 extern const Family kArcee;
-extern const Family kNemotron, kNemotronH;
+extern const Family kNemotron, kNemotronH, kNemotronHMoe;
 extern const Family kStarcoder2;
 extern const Family kStableLm;
 extern const Family kMinistral3;

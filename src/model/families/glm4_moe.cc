@@ -27,21 +27,10 @@ Status DescribeGlm4Moe(const FamilySource& source, ModelConfig& config) {
   RETURN_IF_ERROR(RefuseUnlessActivation(source, "silu"));
   RETURN_IF_ERROR(ReadExperts(source, config));
   RETURN_IF_ERROR(ReadExpertWidth(source, config));
-  ASSIGN_OR_RETURN(const int64_t groups, keys.IntOr("expert_group_count", 1, 0, kMaxExperts));
-  if (groups > 1)
-    return RefuseParameter("{} is {}, which is not supported (1 is)",
-                           keys.Spelled("expert_group_count"), groups);
-  ASSIGN_OR_RETURN(const int64_t score, keys.IntOr("expert_gating_func", 2, 0, 100));
-  if (score != 2)
-    return RefuseParameter("{} is {}, which is not supported (2, a sigmoid, is)",
-                           keys.Spelled("expert_gating_func"), score);
-  config.router_score = RouterScore::kSigmoid;
+  RETURN_IF_ERROR(ReadSigmoidRouter(source, config));
   config.router_bias = true;
   ASSIGN_OR_RETURN(const int64_t shared, keys.IntOr("expert_shared_count", 1, 0, 64));
   config.shared_feed_forward = static_cast<int>(shared) * config.expert_feed_forward;
-  ASSIGN_OR_RETURN(config.expert_weights_sum_to_1, keys.BoolOr("expert_weights_norm", true));
-  ASSIGN_OR_RETURN(const double scale, keys.FloatOr("expert_weights_scale", 1.0, 1e-3, 1e3));
-  config.expert_weights_scale = static_cast<float>(scale);
   RETURN_IF_ERROR(ReadLayersWithoutExperts(source, config));
   config.ffn_norm = "post_attention_norm";
   RETURN_IF_ERROR(ReadBiases(source, config));

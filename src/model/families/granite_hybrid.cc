@@ -29,13 +29,6 @@ constexpr std::string_view kHybridDefaults =
 constexpr RenamedTensor kHybridTensors[] = {
     {"shared_mlp.input_linear.", "ffn_up."},
     {"shared_mlp.output_linear.", "ffn_down."},
-    {"mamba.in_proj.", "ssm_in."},
-    {"mamba.out_proj.", "ssm_out."},
-    {"mamba.conv1d.", "ssm_conv1d."},
-    {"mamba.norm.", "ssm_norm."},
-    {"mamba.dt_bias", "ssm_dt.bias"},
-    {"mamba.A_log", "ssm_a"},
-    {"mamba.D", "ssm_d"},
 };
 
 Status DescribeGraniteHybrid(const FamilySource& source, ModelConfig& config) {

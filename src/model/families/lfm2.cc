@@ -120,12 +120,7 @@ Status DescribeLfm2Moe(const FamilySource& source, ModelConfig& config) {
   RETURN_IF_ERROR(ReadExperts(source, config));
   RETURN_IF_ERROR(ReadExpertWidth(source, config));
   RETURN_IF_ERROR(ReadLayersWithoutExperts(source, config));
-  ASSIGN_OR_RETURN(const int64_t score, keys.IntOr("expert_gating_func", 2, 0, 100));
-  if (score != 2) {
-    return RefuseParameter("{} is {}, which is not supported (2, a sigmoid, is)",
-                           keys.Spelled("expert_gating_func"), score);
-  }
-  config.router_score = RouterScore::kSigmoid;
+  RETURN_IF_ERROR(ReadSigmoidRouter(source, config));
   ASSIGN_OR_RETURN(config.router_bias, keys.BoolOr("use_expert_bias", true));
   if (source.form == Form::kGguf) {
     const auto& without = config.without_experts;
@@ -133,9 +128,6 @@ Status DescribeLfm2Moe(const FamilySource& source, ModelConfig& config) {
     config.router_bias = source.store.Find(fmt::format("blk.{}.exp_probs_b.bias",
                                                        without.empty() ? 0 : first)) != nullptr;
   }
-  ASSIGN_OR_RETURN(config.expert_weights_sum_to_1, keys.BoolOr("expert_weights_norm", true));
-  ASSIGN_OR_RETURN(const double scale, keys.FloatOr("expert_weights_scale", 1.0, 1e-3, 1e3));
-  config.expert_weights_scale = static_cast<float>(scale);
   return OkStatus();
 }
 

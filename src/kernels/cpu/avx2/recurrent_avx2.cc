@@ -1,5 +1,6 @@
 // Recurrences with AVX2.
 #include "kernels/cpu/avx2/gemm_vec.h"
+#include "kernels/cpu/unroll.h"
 #include "kernels/recurrent.h"
 
 namespace tutti::kernels {

@@ -1,5 +1,6 @@
 // Recurrences with AVX-512.
 #include "kernels/cpu/avx512vnni/gemm_vec.h"
+#include "kernels/cpu/unroll.h"
 #include "kernels/recurrent.h"
 
 namespace tutti::kernels {

@@ -1,5 +1,6 @@
 // Recurrences with NEON.
 #include "kernels/cpu/neon/gemm_vec.h"
+#include "kernels/cpu/unroll.h"
 #include "kernels/recurrent.h"
 
 namespace tutti::kernels {

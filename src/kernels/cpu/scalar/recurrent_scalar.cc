@@ -27,7 +27,7 @@ void CausalConv(const CausalConvArgs& args, int32_t begin, int32_t end) {
 float UpdateAndRead(const RecurrenceArgs& args, size_t at, size_t column, float d) {
   float sums[2] = {0, 0};
   for (size_t i = 0; i < static_cast<size_t>(args.keys); ++i) {
-    float& s = args.state[i * kStateColumns + column];
+    float& s = args.state[i * static_cast<size_t>(args.columns) + column];
     s = __builtin_fmaf(args.key[at + i], d, args.decay[at] * s);
     sums[i % 2] = __builtin_fmaf(args.query[at + i], s, sums[i % 2]);
   }
@@ -35,13 +35,14 @@ float UpdateAndRead(const RecurrenceArgs& args, size_t at, size_t column, float 
 }
 
 void DeltaRule(const RecurrenceArgs& args) {
+  const auto columns = static_cast<size_t>(args.columns);
   for (size_t row = 0; row < static_cast<size_t>(args.rows); ++row) {
     const size_t at = row * args.stride;
-    for (size_t column = 0; column < kStateColumns; ++column) {
+    for (size_t column = 0; column < columns; ++column) {
       float sums[2] = {0, 0};
       for (size_t i = 0; i < static_cast<size_t>(args.keys); ++i)
         sums[i % 2] =
-            __builtin_fmaf(args.key[at + i], args.state[i * kStateColumns + column], sums[i % 2]);
+            __builtin_fmaf(args.key[at + i], args.state[i * columns + column], sums[i % 2]);
       const float d = args.rate[at] *
                       __builtin_fmaf(-args.decay[at], sums[0] + sums[1], args.value[at + column]);
       args.out[row * args.out_stride + column] = UpdateAndRead(args, at, column, d);
@@ -52,7 +53,7 @@ void DeltaRule(const RecurrenceArgs& args) {
 void StateSpace(const RecurrenceArgs& args) {
   for (size_t row = 0; row < static_cast<size_t>(args.rows); ++row) {
     const size_t at = row * args.stride;
-    for (size_t column = 0; column < kStateColumns; ++column) {
+    for (size_t column = 0; column < static_cast<size_t>(args.columns); ++column) {
       const float value = args.value[at + column];
       const float read = UpdateAndRead(args, at, column, args.rate[at] * value);
       args.out[row * args.out_stride + column] = __builtin_fmaf(args.skip, value, read);
