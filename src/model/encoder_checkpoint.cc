@@ -24,26 +24,18 @@ bool HasClassifier(const TensorStore& tensors) {
 
 // The tensors of a checkpoint, and those of one of its modules with the module's folder before
 // their names.
-class JoinedStore final : public TensorStore {
+class JoinedStore final : public IndexedStore {
  public:
   JoinedStore(std::unique_ptr<TensorStore> first, std::unique_ptr<TensorStore> second,
               const std::string& folder)
       : first_(std::move(first)), second_(std::move(second)) {
-    tensors_.assign(first_->tensors().begin(), first_->tensors().end());
+    for (const StoredTensor& tensor : first_->tensors()) Add(tensor);
     for (StoredTensor tensor : second_->tensors()) {
       tensor.name = folder + tensor.name;
-      tensor.index += first_->tensors().size();
-      tensors_.push_back(std::move(tensor));
+      Add(std::move(tensor));
     }
   }
 
-  std::span<const StoredTensor> tensors() const override { return tensors_; }
-  const StoredTensor* Find(std::string_view name) const override {
-    const auto found =
-        std::find_if(tensors_.begin(), tensors_.end(),
-                     [&](const StoredTensor& tensor) { return tensor.name == name; });
-    return found == tensors_.end() ? nullptr : &*found;
-  }
   Status Read(const StoredTensor& tensor, uint64_t offset,
               std::span<std::byte> out) const override {
     const auto [store, original] = Original(tensor);
@@ -68,7 +60,6 @@ class JoinedStore final : public TensorStore {
   }
 
   const std::unique_ptr<TensorStore> first_, second_;
-  std::vector<StoredTensor> tensors_;
 };
 
 }  // namespace

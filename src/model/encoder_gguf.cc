@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
 #include <optional>
 #include <span>
 #include <vector>
@@ -66,38 +65,25 @@ std::string_view ArchitectureOf(const gguf::Header& header) {
 }
 
 // A GGUF store under other names.
-class RenamedStore final : public TensorStore {
+class RenamedStore final : public ViewStore {
  public:
   explicit RenamedStore(const std::shared_ptr<const gguf::File>& file)
-      : base_(MakeTensorStore(file)) {
+      : ViewStore(MakeTensorStore(file)) {
     const std::string_view architecture = ArchitectureOf(file->header());
-    const bool gate_apart = base_->Find("blk.0.ffn_gate.weight") != nullptr;
-    for (const StoredTensor& tensor : base_->tensors()) {
-      tensors_.push_back(tensor);
-      tensors_.back().name = TransformersName(architecture, tensor.name, gate_apart);
+    const bool gate_apart = files().Find("blk.0.ffn_gate.weight") != nullptr;
+    for (StoredTensor tensor : files().tensors()) {
+      tensor.name = TransformersName(architecture, tensor.name, gate_apart);
+      Add(std::move(tensor));
     }
-    for (const StoredTensor& tensor : tensors_) by_name_.emplace(tensor.name, tensor.index);
   }
 
-  std::span<const StoredTensor> tensors() const override { return tensors_; }
-  const StoredTensor* Find(std::string_view name) const override {
-    const auto found = by_name_.find(name);
-    return found == by_name_.end() ? nullptr : &tensors_[found->second];
-  }
   Status Read(const StoredTensor& tensor, uint64_t offset,
               std::span<std::byte> out) const override {
-    return base_->Read(tensor, offset, out);
+    return files().Read(tensor, offset, out);  // by the same index
   }
   Result<std::vector<float>> ReadFloats(const StoredTensor& tensor) const override {
-    return base_->ReadFloats(tensor);
+    return files().ReadFloats(tensor);
   }
-  Status CheckUnchanged() const override { return base_->CheckUnchanged(); }
-  std::string_view shape_code() const override { return base_->shape_code(); }
-
- private:
-  const std::unique_ptr<TensorStore> base_;
-  std::vector<StoredTensor> tensors_;  // by the base's index
-  std::map<std::string_view, size_t> by_name_;
 };
 
 Result<int> RowsOf(const gguf::File& file, std::string_view name, int limit) {

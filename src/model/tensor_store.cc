@@ -14,34 +14,12 @@
 namespace tutti::model {
 namespace {
 
-// The tensors of a file's header, found by name.
-class IndexedStore : public TensorStore {
- public:
-  std::span<const StoredTensor> tensors() const final { return tensors_; }
-  const StoredTensor* Find(std::string_view name) const final {
-    const auto found = by_name_.find(name);
-    return found == by_name_.end() ? nullptr : &tensors_[found->second];
-  }
-
- protected:
-  // `name`: the tensor's, in the header, which outlives the store's use of it.
-  void Add(std::string_view name, StoredTensor tensor) {
-    tensor.index = tensors_.size();
-    by_name_.emplace(name, tensors_.size());
-    tensors_.push_back(std::move(tensor));
-  }
-
- private:
-  std::vector<StoredTensor> tensors_;
-  std::map<std::string_view, size_t> by_name_;
-};
-
 class GgufStore final : public IndexedStore {
  public:
   explicit GgufStore(std::shared_ptr<const gguf::File> file) : file_(std::move(file)) {
     for (const gguf::TensorInfo& info : file_->tensors()) {
-      Add(info.name, {std::string(info.name), info.dtype(), info.shape,
-                      static_cast<size_t>(info.bytes), 0, ""});
+      Add({std::string(info.name), info.dtype(), info.shape, static_cast<size_t>(info.bytes), 0,
+           ""});
     }
   }
 
@@ -96,7 +74,7 @@ class SafetensorsStore final : public IndexedStore {
             "is {} {}; weights {}", safetensors::Name(info.dtype), info.shape.ToString(),
             dtype ? "have at most 4 dimensions" : "are F32, F16 or BF16");
       }
-      Add(info.name, std::move(tensor));
+      Add(std::move(tensor));
     }
   }
 

@@ -7,10 +7,13 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/status.h"
@@ -59,6 +62,43 @@ class TensorStore {
   virtual Status CheckUnchanged() const = 0;
   // The code of a tensor that has another shape than the hyper-parameters say.
   virtual std::string_view shape_code() const = 0;
+};
+
+// A store whose tensors are listed once: base class of the stores over files and of views over
+// another store, which rename, join or convert its tensors.
+class IndexedStore : public TensorStore {
+ public:
+  std::span<const StoredTensor> tensors() const final { return tensors_; }
+  const StoredTensor* Find(std::string_view name) const final {
+    const auto found = by_name_.find(name);
+    return found == by_name_.end() ? nullptr : &tensors_[found->second];
+  }
+
+ protected:
+  // Appends a tensor; of equal names the first is found. Its index is its place.
+  void Add(StoredTensor tensor) {
+    tensor.index = tensors_.size();
+    by_name_.emplace(tensor.name, tensors_.size());
+    tensors_.push_back(std::move(tensor));
+  }
+
+ private:
+  std::vector<StoredTensor> tensors_;
+  std::map<std::string, size_t, std::less<>> by_name_;
+};
+
+// A view over one other store, which it owns.
+class ViewStore : public IndexedStore {
+ public:
+  Status CheckUnchanged() const override { return files_->CheckUnchanged(); }
+  std::string_view shape_code() const override { return files_->shape_code(); }
+
+ protected:
+  explicit ViewStore(std::unique_ptr<TensorStore> files) : files_(std::move(files)) {}
+  const TensorStore& files() const { return *files_; }
+
+ private:
+  const std::unique_ptr<TensorStore> files_;
 };
 
 std::unique_ptr<TensorStore> MakeTensorStore(std::shared_ptr<const gguf::File> file);

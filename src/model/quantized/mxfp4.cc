@@ -37,7 +37,7 @@ void Reorder(const std::byte* from, uint8_t* to) {
     to[i] = static_cast<uint8_t>(codes[i] | (codes[i + kCodeBytes] << 4));
 }
 
-class Mxfp4Store final : public TensorStore {
+class Mxfp4Store final : public ViewStore {
  public:
   struct Source {
     const StoredTensor* blocks;
@@ -45,15 +45,15 @@ class Mxfp4Store final : public TensorStore {
   };
 
   Mxfp4Store(std::unique_ptr<TensorStore> files, const std::map<std::string, Source>& sources)
-      : files_(std::move(files)) {
+      : ViewStore(std::move(files)) {
     std::set<size_t> consumed;
     for (const auto& [name, source] : sources) {
       consumed.insert(source.blocks->index);
       consumed.insert(source.scales->index);
     }
-    for (const StoredTensor& tensor : files_->tensors()) {
+    for (const StoredTensor& tensor : this->files().tensors()) {
       if (consumed.contains(tensor.index)) continue;
-      tensors_.push_back(tensor);
+      Add(tensor);
       places_.push_back({&tensor, nullptr});
     }
     for (const auto& [name, source] : sources) {
@@ -64,32 +64,22 @@ class Mxfp4Store final : public TensorStore {
       tensor.shape = source.scales->shape;
       tensor.shape.ne[0] *= tensor::kBlock;
       tensor.bytes = source.scales->bytes * sizeof(BlockMXFP4);
-      tensors_.push_back(std::move(tensor));
+      Add(std::move(tensor));
       places_.push_back({source.blocks, source.scales});
     }
-    for (size_t i = 0; i < tensors_.size(); ++i) {
-      tensors_[i].index = i;
-      by_name_.emplace(tensors_[i].name, i);
-    }
-  }
-
-  std::span<const StoredTensor> tensors() const override { return tensors_; }
-  const StoredTensor* Find(std::string_view name) const override {
-    const auto found = by_name_.find(name);
-    return found == by_name_.end() ? nullptr : &tensors_[found->second];
   }
 
   Status Read(const StoredTensor& tensor, uint64_t offset,
               std::span<std::byte> out) const override {
     const Source& place = places_[tensor.index];
-    if (place.scales == nullptr) return files_->Read(*place.blocks, offset, out);
+    if (place.scales == nullptr) return files().Read(*place.blocks, offset, out);
     if (out.empty()) return OkStatus();
     constexpr size_t kBytes = sizeof(BlockMXFP4);
     const size_t first = offset / kBytes;
     const size_t count = (offset + out.size() + kBytes - 1) / kBytes - first;
     std::vector<std::byte> codes(count * kCodeBytes), scales(count);
-    RETURN_IF_ERROR(files_->Read(*place.blocks, first * kCodeBytes, codes));
-    RETURN_IF_ERROR(files_->Read(*place.scales, first, scales));
+    RETURN_IF_ERROR(files().Read(*place.blocks, first * kCodeBytes, codes));
+    RETURN_IF_ERROR(files().Read(*place.scales, first, scales));
     std::vector<BlockMXFP4> blocks(count);
     for (size_t i = 0; i < count; ++i) {
       blocks[i].e = static_cast<uint8_t>(scales[i]);
@@ -105,22 +95,17 @@ class Mxfp4Store final : public TensorStore {
 
   Result<std::vector<float>> ReadFloats(const StoredTensor& tensor) const override {
     const Source& place = places_[tensor.index];
-    if (place.scales == nullptr) return files_->ReadFloats(*place.blocks);
-    const StoredTensor& whole = tensors_[tensor.index];
+    if (place.scales == nullptr) return files().ReadFloats(*place.blocks);
+    const StoredTensor& whole = tensors()[tensor.index];
     std::vector<std::byte> bytes(whole.bytes);
     RETURN_IF_ERROR(Read(whole, 0, bytes));
     std::vector<float> values(static_cast<size_t>(whole.shape.elements()));
     tensor::DequantizeRow(whole.dtype, bytes.data(), values.data(), whole.shape.elements());
     return values;
   }
-  Status CheckUnchanged() const override { return files_->CheckUnchanged(); }
-  std::string_view shape_code() const override { return files_->shape_code(); }
 
  private:
-  const std::unique_ptr<TensorStore> files_;
-  std::vector<StoredTensor> tensors_;
-  std::vector<Source> places_;  // of tensors_; without scales the tensor itself
-  std::map<std::string_view, size_t> by_name_;
+  std::vector<Source> places_;  // of tensors(); without scales the tensor itself
 };
 
 }  // namespace

@@ -123,17 +123,17 @@ bool EncodeBlock(const Row& row, const Matrix& matrix, DType type, bool uniform,
   return IsFinite(block.d);
 }
 
-class QuantizedStore final : public TensorStore {
+class QuantizedStore final : public ViewStore {
  public:
   QuantizedStore(std::unique_ptr<TensorStore> files, std::vector<std::unique_ptr<Matrix>> matrices)
-      : files_(std::move(files)), matrices_(std::move(matrices)) {
+      : ViewStore(std::move(files)), matrices_(std::move(matrices)) {
     std::set<std::string> consumed;
     for (const auto& matrix : matrices_)
       for (const std::string_view end : kCompanions)
         consumed.insert(matrix->module + std::string(end));
-    for (const StoredTensor& tensor : files_->tensors()) {
+    for (const StoredTensor& tensor : this->files().tensors()) {
       if (consumed.count(tensor.name) != 0) continue;
-      tensors_.push_back(tensor);
+      Add(tensor);
       places_.push_back({tensor.index, nullptr});
     }
     for (const auto& matrix : matrices_) {
@@ -143,26 +143,16 @@ class QuantizedStore final : public TensorStore {
       tensor.shape = {matrix->columns, matrix->rows};
       tensor.bytes =
           tensor::RowBytes(tensor.dtype, matrix->columns) * static_cast<size_t>(matrix->rows);
-      tensors_.push_back(std::move(tensor));
+      Add(std::move(tensor));
       places_.push_back({0, matrix.get()});
     }
-    for (size_t i = 0; i < tensors_.size(); ++i) {
-      tensors_[i].index = i;
-      by_name_.emplace(tensors_[i].name, i);
-    }
-  }
-
-  std::span<const StoredTensor> tensors() const override { return tensors_; }
-  const StoredTensor* Find(std::string_view name) const override {
-    const auto found = by_name_.find(name);
-    return found == by_name_.end() ? nullptr : &tensors_[found->second];
   }
 
   Status Read(const StoredTensor& tensor, uint64_t offset,
               std::span<std::byte> out) const override {
     const Place& place = places_[tensor.index];
-    if (place.matrix == nullptr) return files_->Read(files_->tensors()[place.tensor], offset, out);
-    const StoredTensor& whole = tensors_[tensor.index];
+    if (place.matrix == nullptr) return files().Read(files().tensors()[place.tensor], offset, out);
+    const StoredTensor& whole = tensors()[tensor.index];
     if (offset == 0 && out.size() == whole.bytes) return Encode(*place.matrix, whole, out);
     // Parts and pieces of a matrix are read one after the other: the last matrix is kept.
     const MutexLock lock(mutex_);
@@ -178,25 +168,23 @@ class QuantizedStore final : public TensorStore {
 
   Result<std::vector<float>> ReadFloats(const StoredTensor& tensor) const override {
     const Place& place = places_[tensor.index];
-    if (place.matrix == nullptr) return files_->ReadFloats(files_->tensors()[place.tensor]);
-    const StoredTensor& whole = tensors_[tensor.index];
+    if (place.matrix == nullptr) return files().ReadFloats(files().tensors()[place.tensor]);
+    const StoredTensor& whole = tensors()[tensor.index];
     std::vector<std::byte> bytes(whole.bytes);
     RETURN_IF_ERROR(Encode(*place.matrix, whole, bytes));
     std::vector<float> values(static_cast<size_t>(whole.shape.elements()));
     tensor::DequantizeRow(whole.dtype, bytes.data(), values.data(), whole.shape.elements());
     return values;
   }
-  Status CheckUnchanged() const override { return files_->CheckUnchanged(); }
-  std::string_view shape_code() const override { return files_->shape_code(); }
 
  private:
   struct Place {
-    size_t tensor;         // the index in files_
+    size_t tensor;         // the index in files()
     const Matrix* matrix;  // instead of it, or null
   };
 
   Status Encode(const Matrix& matrix, const StoredTensor& tensor, std::span<std::byte> out) const {
-    ASSIGN_OR_RETURN(const auto rows, matrix.Load(*files_));
+    ASSIGN_OR_RETURN(const auto rows, matrix.Load(files()));
     const size_t block_bytes = tensor::RowBytes(tensor.dtype, tensor::kBlock);
     const bool uniform = HasUniformBlocks(matrix);
     std::byte* at = out.data();
@@ -215,11 +203,8 @@ class QuantizedStore final : public TensorStore {
     return OkStatus();
   }
 
-  const std::unique_ptr<TensorStore> files_;
   const std::vector<std::unique_ptr<Matrix>> matrices_;
-  std::vector<StoredTensor> tensors_;
   std::vector<Place> places_;
-  std::map<std::string_view, size_t> by_name_;
   mutable Mutex mutex_;
   mutable const Matrix* kept_ GUARDED_BY(mutex_) = nullptr;
   mutable std::vector<std::byte> bytes_ GUARDED_BY(mutex_);  // of kept_
