@@ -15,7 +15,6 @@
 #include "model/config_parameters.h"
 #include "model/decoder_tensors.h"
 #include "model/encoder_checkpoint.h"
-#include "model/encoder_config.h"
 #include "model/families/family.h"
 #include "model/hyper_parameters.h"
 #include "model/json_file.h"
@@ -194,7 +193,7 @@ Result<DecoderCheckpoint> DecoderCheckpoint::Open(const std::string& path,
   ASSIGN_OR_RETURN(checkpoint.tokenizer, ReadFolderTokenizer(folder));
   AddEnds(checkpoint.generation.ends, checkpoint.tokenizer);
   RETURN_IF_ERROR(FitTokens(checkpoint));
-  Result<EncoderFiles> vectors = ReadEncoderFiles(folder);
+  Result<ModuleFiles> vectors = ReadModuleFiles(folder);
   if (!vectors.ok()) {
     checkpoint.vectors = Result<VectorModules>(vectors.status());
     return checkpoint;
@@ -210,7 +209,7 @@ Result<DecoderCheckpoint> DecoderCheckpoint::Open(const std::string& path,
   return checkpoint;
 }
 
-Status DecoderCheckpoint::UseModules(const EncoderFiles& files, const OpenModule& open) {
+Status DecoderCheckpoint::UseModules(const ModuleFiles& files, const OpenModule& open) {
   vectors = ReadVectorModules(files, config.width);
   if (vectors.ok() && (vectors->lexical || vectors->per_token))
     vectors = RefuseParameter(

@@ -14,11 +14,11 @@
 #include "base/status.h"
 #include "gguf/file.h"
 #include "model/config.h"
-#include "model/encoder_config.h"
 #include "model/generation_defaults.h"
 #include "model/model_files.h"
 #include "model/tensor_store.h"
 #include "model/vector_head.h"
+#include "model/vector_modules.h"
 #include "packed/file.h"
 #include "tokenizer/tokenizer_spec.h"
 
@@ -46,7 +46,7 @@ struct DecoderCheckpoint {
     return config.both_ways || (vectors.ok() && (vectors->stated || vectors->scores));
   }
   // Sets `vectors` and `head` by a folder's files. Errors: of ReadVectorHead().
-  Status UseModules(const EncoderFiles& files, const OpenModule& open);
+  Status UseModules(const ModuleFiles& files, const OpenModule& open);
   // Oddities of the files that change no answer, each a sentence without a full stop.
   std::vector<std::string> remarks;
   // Has at least as many tokens as the embedding has rows; more where added tokens have no row.

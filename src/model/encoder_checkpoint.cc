@@ -62,36 +62,6 @@ class JoinedStore final : public IndexedStore {
   const std::unique_ptr<TensorStore> first_, second_;
 };
 
-}  // namespace
-
-Result<EncoderFiles> ReadEncoderFiles(const files::Folder& folder) {
-  EncoderFiles files;
-  ASSIGN_OR_RETURN(std::optional<std::string> config,
-                   ReadIfThere(folder, "config.json", MaxConfigBytes("config.json")));
-  if (!config) return InvalidArgument("model_not_found", "the folder has no config.json");
-  files.config = *std::move(config);
-  ASSIGN_OR_RETURN(files.modules, ReadOrEmpty(folder, "modules.json"));
-  ASSIGN_OR_RETURN(const std::optional<std::string> pooling, PoolingFolder(files.modules));
-  if (pooling) {
-    ASSIGN_OR_RETURN(files.pooling, ReadOrEmpty(folder, *pooling + "/config.json"));
-    if (files.pooling.empty()) {
-      return InvalidArgument("model_hparam", fmt::format("modules.json names {}, which has no "
-                                                         "config.json",
-                                                         *pooling));
-    }
-  }
-  ASSIGN_OR_RETURN(const std::vector<std::string> others, OtherModuleFolders(files.modules));
-  for (const std::string& other : others) {
-    ASSIGN_OR_RETURN(files.modules_by_folder[other], ReadOrEmpty(folder, other + "/config.json"));
-  }
-  ASSIGN_OR_RETURN(files.sentence_bert, ReadOrEmpty(folder, "sentence_bert_config.json"));
-  ASSIGN_OR_RETURN(files.sentence_transformers,
-                   ReadOrEmpty(folder, "config_sentence_transformers.json"));
-  return files;
-}
-
-namespace {
-
 // Creates the tokenizer. Refuses a model whose length has no room for more than special tokens.
 Status MakeTokenizer(tokenizer::TokenizerSpec spec, EncoderCheckpoint& checkpoint) {
   const EncoderConfig& config = checkpoint.config;
@@ -119,7 +89,7 @@ Result<EncoderCheckpoint> EncoderCheckpoint::Open(const std::string& path,
                                                   const std::string& root) {
   ASSIGN_OR_RETURN(const files::Folder folder, files::Folder::Open(path, root));
   EncoderCheckpoint checkpoint;
-  ASSIGN_OR_RETURN(EncoderFiles files, ReadEncoderFiles(folder));
+  ASSIGN_OR_RETURN(ModuleFiles files, ReadModuleFiles(folder));
   ASSIGN_OR_RETURN(files.tokenizer, ReadOrEmpty(folder, "tokenizer_config.json"));
   // Checked before the tensors are opened, so that a model of another kind is refused as such even
   // if its tensors are bad too.

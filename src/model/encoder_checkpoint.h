@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "base/status.h"
-#include "files/source.h"
 #include "gguf/file.h"
 #include "model/encoder_config.h"
 #include "model/model_files.h"
@@ -40,9 +39,5 @@ struct EncoderCheckpoint {
   // decoder in one file.
   static Result<EncoderCheckpoint> FromFiles(const ModelFiles& files);
 };
-
-// config.json and sentence-transformers' files of a folder, of a decoder too. Errors: model_hparam,
-// model_not_found, model_path.
-Result<EncoderFiles> ReadEncoderFiles(const files::Folder& folder);
 
 }  // namespace tutti::model

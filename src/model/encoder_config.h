@@ -4,9 +4,8 @@
 //
 // Plain value, immutable once read; any thread. Every field is within the ranges of config.h, so no
 // later code needs to check a product of two of them for overflow. Formats: config.json of Hugging
-// Face transformers; modules.json, the pooling folder's config.json, sentence_bert_config.json and
-// config_sentence_transformers.json of sentence-transformers. An unsupported setting that would
-// change a vector is refused by name.
+// Face transformers, and the files of vector_modules.h. An unsupported setting that would change a
+// vector is refused by name.
 #pragma once
 
 #include <map>
@@ -16,35 +15,9 @@
 #include <vector>
 
 #include "base/status.h"
-#include "base/types.h"
+#include "model/vector_modules.h"
 
 namespace tutti::model {
-
-// How the rows of one text become its vector. Special tokens count as others do.
-enum class Pooling : uint8_t {
-  kMean,
-  kCls,   // the first token's row
-  kLast,  // the last token's row
-  kMax,   // the greatest of each component
-};
-const char* PoolingName(Pooling pooling);  // "mean", "cls", "last", "max"
-
-// Activation through which a model's scores are published. The forward pass leaves it out, because
-// raw scores may be requested.
-enum class ScoreActivation : uint8_t {
-  kNone,
-  kSigmoid,  // each score by itself
-  kSoftmax,  // over the labels
-};
-const char* ScoreActivationName(ScoreActivation activation);  // "none", "sigmoid", "softmax"
-
-// A function of one value between two matrices.
-enum class Activation : uint8_t {
-  kGelu,  // the exact (erf) form
-  kSilu,
-  kRelu,
-  kTanh,
-};
 
 // What is added to a score by the distance of its query and key.
 enum class DistanceBias : uint8_t {
@@ -53,30 +26,6 @@ enum class DistanceBias : uint8_t {
   kFalling,  // minus the distance times the head's slope (ALiBi)
 };
 inline constexpr int kDistanceBuckets = 32;
-
-// A Dense module of sentence-transformers: y = activation(x * weight + bias), in float32.
-struct DenseModule {
-  std::string folder;  // below the checkpoint's: "2_Dense"
-  int in = 0, out = 0;
-  bool bias = true;
-  std::optional<Activation> activation;  // none: the identity
-};
-
-// The vector of a text over the vocabulary (SPLADE): the logits of a masked-language head of each
-// row, ReLU, log(1 + x), then the greatest or the sum over the rows. Sources: Formal et al. 2021,
-// "SPLADE v2"; the module SpladePooling of sentence-transformers.
-struct LexicalPooling {
-  bool sum = false;        // else the greatest
-  bool log_twice = false;  // log(1 + log(1 + x))
-};
-
-// The score of a pair by a decoder: the logit of a token behind the text, less that of another
-// token if there is one. Source: the module LogitScore of sentence-transformers.
-struct LogitScore {
-  TokenId yes = 0;
-  std::optional<TokenId> no;
-  ScoreActivation activation = ScoreActivation::kSigmoid;
-};
 
 inline constexpr size_t kMaxLabels = 4096;
 inline constexpr std::string_view kNomicBert = "nomic-bert";  // as its GGUF files are called
@@ -171,48 +120,10 @@ struct EncoderConfig {
   int longest() const { return positions - first_position; }  // tokens of a text, at most
 };
 
-// The texts of the files, as read; empty where a file is not there. Only config.json is required.
-struct EncoderFiles {
-  std::string config;                                    // config.json
-  std::string modules;                                   // modules.json
-  std::string pooling;                                   // config.json of the module that pools
-  std::map<std::string, std::string> modules_by_folder;  // config.json of the modules after it
-  std::string sentence_bert;                             // sentence_bert_config.json
-  std::string sentence_transformers;                     // config_sentence_transformers.json
-  std::string tokenizer;    // tokenizer_config.json: the longest text, if no other file has it
-  bool classifies = false;  // the weights have a head that scores
-};
-
-// Settings of a model's vectors in sentence-transformers' files, for an encoder or a decoder.
-struct VectorModules {
-  bool stated = false;  // there is a module that pools
-  Pooling pooling = Pooling::kCls;
-  std::optional<LexicalPooling> lexical;
-  std::vector<DenseModule> dense;
-  bool per_token = false;
-  std::optional<LogitScore> scores;  // instead of vectors
-  bool normalize = false;
-  int max_tokens = 0;  // of a text; 0: not stated
-  std::map<std::string, std::string> prompts;
-  std::optional<std::string> default_prompt;
-};
-// "1024 floats by last pooling", "a score of pairs": for people.
-std::string VectorText(const VectorModules& modules, int width);
-// Reads all of `files` but `config`. `width`: of the model's rows. Errors: model_hparam, also for
-// an unsupported module.
-Result<VectorModules> ReadVectorModules(const EncoderFiles& files, int width);
-
-// The folder that holds the pooling module's config.json, relative to the checkpoint's
-// ("1_Pooling"), or nothing if `modules` names none. Never leaves the checkpoint's folder. Errors:
-// model_hparam.
-Result<std::optional<std::string>> PoolingFolder(const std::string& modules);
-// The same of the modules Dense, SpladePooling and LogitScore, in their order.
-Result<std::vector<std::string>> OtherModuleFolders(const std::string& modules);
-
 // model_hparam where the kernels cannot run a model of this width, feed_forward and heads.
 Status CheckEncoderShape(const EncoderConfig& config);
 
 // Errors: model_hparam, naming file, key and value.
-Result<EncoderConfig> ReadEncoderConfig(const EncoderFiles& files);
+Result<EncoderConfig> ReadEncoderConfig(const ModuleFiles& files);
 
 }  // namespace tutti::model

@@ -27,8 +27,8 @@ constexpr char kModules[] =
         {"idx":2,"name":"2","path":"2_Normalize","type":"sentence_transformers.models.Normalize"}])";
 constexpr char kPooling[] = R"({"word_embedding_dimension":64,"pooling_mode_mean_tokens":true})";
 
-EncoderFiles Good() {
-  EncoderFiles files;
+ModuleFiles Good() {
+  ModuleFiles files;
   files.config = kConfig;
   files.modules = kModules;
   files.pooling = kPooling;
@@ -56,7 +56,7 @@ TEST(EncoderConfig, ReadsWhatASentenceTransformersFolderSays) {
 }
 
 TEST(EncoderConfig, DefaultsToClsPoolingAndAllPositionsWithoutOtherFiles) {
-  EncoderFiles files;
+  ModuleFiles files;
   files.config = kConfig;
   const auto config = ReadEncoderConfig(files);
   ASSERT_TRUE(config.ok()) << config.status().ToString();
@@ -66,7 +66,7 @@ TEST(EncoderConfig, DefaultsToClsPoolingAndAllPositionsWithoutOtherFiles) {
 }
 
 TEST(EncoderConfig, PositionsOfRobertaBeginBehindThePaddingTokens) {
-  EncoderFiles files;
+  ModuleFiles files;
   files.config =
       Replaced(Replaced(kConfig, "bert", "roberta"), "\"pad_token_id\":0", "\"pad_token_id\":1");
   const auto config = ReadEncoderConfig(files);
@@ -76,7 +76,7 @@ TEST(EncoderConfig, PositionsOfRobertaBeginBehindThePaddingTokens) {
 }
 
 TEST(EncoderConfig, LabelsAreThoseOfAClassifierInOrder) {
-  EncoderFiles files;
+  ModuleFiles files;
   files.config = Replaced(kConfig, "{",
                           R"({"architectures":["BertForSequenceClassification"],
                               "id2label":{"1":"yes","0":"no"},)");
@@ -88,7 +88,7 @@ TEST(EncoderConfig, LabelsAreThoseOfAClassifierInOrder) {
 // The configuration of a classifier with this many labels; `more` holds additional JSON members.
 Result<EncoderConfig> Classifier(int labels, const std::string& more,
                                  const std::string& sentence_transformers = "") {
-  EncoderFiles files;
+  ModuleFiles files;
   std::string names;
   for (int i = 0; i < labels; ++i) names += (i > 0 ? ",\"" : "\"") + std::to_string(i) + "\":\"x\"";
   files.config = Replaced(
@@ -134,7 +134,7 @@ constexpr char kNomic[] =
         "prenorm":false,"qkv_proj_bias":false,"mlp_fc1_bias":false,"mlp_fc2_bias":false})";
 
 TEST(EncoderConfig, NomicFilesSayTheSameUnderBothSetsOfNames) {
-  EncoderFiles files;
+  ModuleFiles files;
   files.config = kNomic;
   const auto config = ReadEncoderConfig(files);
   ASSERT_TRUE(config.ok()) << config.status();
@@ -174,7 +174,7 @@ TEST(EncoderConfig, WhatNomicFilesMayAskForBesidesIsRefusedByName) {
                    "rope_parameters"},
         std::tuple{"\"n_positions\":8192", "\"n_positions\":99999999", "n_positions"},
         std::tuple{"\"n_embd\":64,", "", "hidden_size"}}) {
-    EncoderFiles files;
+    ModuleFiles files;
     files.config = Replaced(kNomic, from, to);
     const auto config = ReadEncoderConfig(files);
     EXPECT_EQ(config.status().reason(), "model_hparam") << key;
@@ -189,7 +189,7 @@ constexpr char kModern[] =
         "local_attention":128,"global_rope_theta":160000.0,"local_rope_theta":10000.0})";
 
 TEST(EncoderConfig, ModernBertHasAWindowInMostLayers) {
-  EncoderFiles files;
+  ModuleFiles files;
   files.config = kModern;
   const auto config = ReadEncoderConfig(files);
   ASSERT_TRUE(config.ok()) << config.status();
@@ -204,7 +204,7 @@ TEST(EncoderConfig, ModernBertHasAWindowInMostLayers) {
 }
 
 TEST(EncoderConfig, GteStretchesItsRotationByAFactor) {
-  EncoderFiles files;
+  ModuleFiles files;
   files.config =
       R"({"model_type":"new","hidden_act":"gelu","hidden_size":64,"intermediate_size":96,
           "num_hidden_layers":2,"num_attention_heads":4,"vocab_size":100,"pack_qkv":true,
@@ -227,7 +227,7 @@ constexpr char kDeberta[] =
         "pooler_hidden_size":64})";
 
 TEST(EncoderConfig, DebertaHasTermsOfDistancesAndNoTableOfPositions) {
-  EncoderFiles files;
+  ModuleFiles files;
   for (const char* terms : {R"("p2c|c2p")", R"(["c2p","p2c"])", R"(" c2p | p2c")"}) {
     files.config = Replaced(kDeberta, R"("p2c|c2p")", terms);
     const auto config = ReadEncoderConfig(files);
@@ -266,7 +266,7 @@ TEST(EncoderConfig, WhatOtherFamiliesMayAskForBesidesIsRefusedByName) {
       R"({"model_type":"bert","position_embedding_type":"alibi","hidden_size":64,
           "intermediate_size":96,"num_hidden_layers":2,"num_attention_heads":4,"vocab_size":100,
           "max_position_embeddings":512,"feed_forward_type":"geglu","emb_pooler":"mean"})";
-  EncoderFiles files;
+  ModuleFiles files;
   for (const std::string& good : {mpnet, distil, gte, jina}) {
     files.config = good;
     const auto config = ReadEncoderConfig(files);
@@ -331,7 +331,7 @@ TEST(EncoderConfig, PoolingIsReadInTheFormOf54Too) {
                                                    {"\"max\"", Pooling::kMax},
                                                    {"[\"lasttoken\"]", Pooling::kLast}};
   for (const auto& [word, pooling] : words) {
-    EncoderFiles files = Good();
+    ModuleFiles files = Good();
     files.modules =
         R"([{"path":"","type":"sentence_transformers.base.modules.transformer.Transformer"},
         {"path":"1_Pooling",
@@ -348,7 +348,7 @@ TEST(EncoderConfig, PoolingIsReadInTheFormOf54Too) {
 
 TEST(EncoderConfig, TheLongestTextIsWhatTheFirstFileSays) {
   const auto longest = [](const std::string& sentence_bert, const std::string& tokenizer) {
-    EncoderFiles files = Good();
+    ModuleFiles files = Good();
     files.sentence_bert = sentence_bert;
     files.tokenizer = tokenizer;
     const auto config = ReadEncoderConfig(files);
@@ -368,7 +368,7 @@ TEST(EncoderConfig, TheLongestTextIsWhatTheFirstFileSays) {
 }
 
 TEST(EncoderConfig, WithoutItsTypeTheClassDecides) {
-  EncoderFiles files;
+  ModuleFiles files;
   files.config = Replaced(kConfig, R"("model_type":"bert")", R"("architectures":["BertModel"])");
   auto config = ReadEncoderConfig(files);
   ASSERT_TRUE(config.ok()) << config.status();
@@ -379,7 +379,7 @@ TEST(EncoderConfig, WithoutItsTypeTheClassDecides) {
 }
 
 TEST(EncoderConfig, WithoutItsClassTheWeightsDecideWhetherItScores) {
-  EncoderFiles files;
+  ModuleFiles files;
   files.config = kConfig;
   files.classifies = true;
   EXPECT_EQ(ReadEncoderConfig(files)->labels.size(), 2U);
@@ -393,7 +393,7 @@ TEST(EncoderConfig, WithoutItsClassTheWeightsDecideWhetherItScores) {
 }
 
 TEST(EncoderConfig, ModulesOfADecoderAreReadWithoutItsConfiguration) {
-  EncoderFiles files = Good();
+  ModuleFiles files = Good();
   files.config = "";
   files.pooling = R"({"pooling_mode_lasttoken":true,"word_embedding_dimension":64})";
   files.sentence_transformers = R"({"prompts":{"query":"Q: ","document":""}})";
@@ -410,8 +410,8 @@ TEST(EncoderConfig, ModulesOfADecoderAreReadWithoutItsConfiguration) {
 }
 
 // Files of a folder whose modules after the transformer are these, in the folders "1", "2", ...
-EncoderFiles WithModules(const std::vector<std::pair<std::string, std::string>>& modules) {
-  EncoderFiles files;
+ModuleFiles WithModules(const std::vector<std::pair<std::string, std::string>>& modules) {
+  ModuleFiles files;
   files.config = kConfig;
   files.modules = R"([{"path":"","type":"sentence_transformers.models.Transformer"})";
   int number = 0;
@@ -454,8 +454,7 @@ TEST(EncoderConfig, SpladePoolingGivesAValueForEachWord) {
 }
 
 TEST(EncoderConfig, LogitScoreNamesTokensAndIsForDecoders) {
-  EncoderFiles files =
-      WithModules({{"LogitScore", R"({"true_token_id":9,"false_token_id":null})"}});
+  ModuleFiles files = WithModules({{"LogitScore", R"({"true_token_id":9,"false_token_id":null})"}});
   const auto modules = ReadVectorModules(files, 64);
   ASSERT_TRUE(modules.ok()) << modules.status();
   ASSERT_TRUE(modules->scores.has_value());
@@ -465,7 +464,7 @@ TEST(EncoderConfig, LogitScoreNamesTokensAndIsForDecoders) {
   EXPECT_THAT(ReadEncoderConfig(files).status().message(), HasSubstr("LogitScore"));
   files.sentence_transformers = R"({"activation_fn":"torch.nn.modules.linear.Identity"})";
   EXPECT_EQ(ReadVectorModules(files, 64)->scores->activation, ScoreActivation::kNone);
-  const std::pair<EncoderFiles, const char*> cases[] = {
+  const std::pair<ModuleFiles, const char*> cases[] = {
       {WithModules({{"LogitScore", "{}"}}), "true_token_id"},
       {WithModules({{"LogitScore", ""}}), "1/config.json"},
       {WithModules({{"LogitScore", R"({"true_token_id":-1})"}}), "true_token_id"},
@@ -486,7 +485,7 @@ TEST(EncoderConfig, ModulesThatCannotRunAreRefusedByName) {
   const auto odd = [](const char* from, const char* to) {
     return std::pair<std::string, std::string>{"Dense", Replaced(kDense, from, to)};
   };
-  const std::pair<EncoderFiles, const char*> cases[] = {
+  const std::pair<ModuleFiles, const char*> cases[] = {
       {WithModules({dense, pooling}), "Pooling"},
       {WithModules({pooling, splade}), "SpladePooling"},
       {WithModules({splade, dense}), "Dense"},
@@ -516,7 +515,7 @@ TEST(EncoderConfig, ModulesThatCannotRunAreRefusedByName) {
 }
 
 TEST(EncoderConfig, PromptsAreKnownByName) {
-  EncoderFiles files = Good();
+  ModuleFiles files = Good();
   files.sentence_transformers =
       R"({"prompts":{"query":"query: ","passage":"passage: "},"default_prompt_name":"query"})";
   const auto config = ReadEncoderConfig(files);
@@ -528,16 +527,16 @@ TEST(EncoderConfig, PromptsAreKnownByName) {
 // Each change makes the files invalid or unsupported.
 TEST(EncoderConfig, WhatWouldChangeAVectorIsRefusedByName) {
   const auto config = [](const std::string& from, const std::string& to) {
-    EncoderFiles files = Good();
+    ModuleFiles files = Good();
     files.config = Replaced(kConfig, from, to);
     return files;
   };
-  const auto with = [](std::string EncoderFiles::*file, const std::string& text) {
-    EncoderFiles files = Good();
+  const auto with = [](std::string ModuleFiles::*file, const std::string& text) {
+    ModuleFiles files = Good();
     files.*file = text;
     return files;
   };
-  const std::vector<std::pair<EncoderFiles, std::string>> cases = {
+  const std::vector<std::pair<ModuleFiles, std::string>> cases = {
       {config("\"bert\"", "\"t5\""), "model_type"},
       {config("\"gelu\"", "\"relu\""), "hidden_act"},
       {config("\"pad_token_id\":0", "\"position_embedding_type\":\"relative_key\""),
@@ -553,35 +552,35 @@ TEST(EncoderConfig, WhatWouldChangeAVectorIsRefusedByName) {
       {config("\"num_attention_heads\":4", "\"num_attention_heads\":64"), "num_attention_heads"},
       {config("\"num_hidden_layers\":2", "\"num_hidden_layers\":513"), "num_hidden_layers"},
       {config("1e-12", "-1"), "layer_norm_eps"},
-      {with(&EncoderFiles::config, "[]"), "config.json is no JSON object"},
-      {with(&EncoderFiles::config, "{"), "config.json is no JSON object"},
-      {with(&EncoderFiles::config, std::string(100'000, '[')), "config.json is no JSON object"},
-      {with(&EncoderFiles::config, std::string(MaxConfigBytes("config.json") + 1, ' ')),
+      {with(&ModuleFiles::config, "[]"), "config.json is no JSON object"},
+      {with(&ModuleFiles::config, "{"), "config.json is no JSON object"},
+      {with(&ModuleFiles::config, std::string(100'000, '[')), "config.json is no JSON object"},
+      {with(&ModuleFiles::config, std::string(MaxConfigBytes("config.json") + 1, ' ')),
        "the limit is"},
-      {with(&EncoderFiles::modules, R"([{"type":"x.Transformer"},{"type":"x.Dense"}])"), "Dense"},
-      {with(&EncoderFiles::modules, "[1]"), "type"},
-      {with(&EncoderFiles::pooling, R"({"pooling_mode_weightedmean_tokens":true})"),
+      {with(&ModuleFiles::modules, R"([{"type":"x.Transformer"},{"type":"x.Dense"}])"), "Dense"},
+      {with(&ModuleFiles::modules, "[1]"), "type"},
+      {with(&ModuleFiles::pooling, R"({"pooling_mode_weightedmean_tokens":true})"),
        "pooling_mode_weightedmean_tokens"},
-      {with(&EncoderFiles::pooling,
+      {with(&ModuleFiles::pooling,
             R"({"pooling_mode_mean_tokens":true,"pooling_mode_cls_token":true})"),
        "set 2 times"},
-      {with(&EncoderFiles::pooling, "{}"), "set 0 times"},
-      {with(&EncoderFiles::pooling, R"({"pooling_mode":"weightedmean"})"),
+      {with(&ModuleFiles::pooling, "{}"), "set 0 times"},
+      {with(&ModuleFiles::pooling, R"({"pooling_mode":"weightedmean"})"),
        "pooling_mode is \"weightedmean\", which is not supported"},
-      {with(&EncoderFiles::pooling, R"({"pooling_mode":["mean","cls"]})"),
+      {with(&ModuleFiles::pooling, R"({"pooling_mode":["mean","cls"]})"),
        "pooling_mode names 2 ways, not one"},
-      {with(&EncoderFiles::pooling, R"({"pooling_mode":3})"), "pooling_mode is 3"},
-      {with(&EncoderFiles::pooling, R"({"pooling_mode":"mean","embedding_dimension":32})"),
+      {with(&ModuleFiles::pooling, R"({"pooling_mode":3})"), "pooling_mode is 3"},
+      {with(&ModuleFiles::pooling, R"({"pooling_mode":"mean","embedding_dimension":32})"),
        "embedding_dimension is 32"},
-      {with(&EncoderFiles::pooling, R"({"pooling_mode":"mean","include_prompt":false})"),
+      {with(&ModuleFiles::pooling, R"({"pooling_mode":"mean","include_prompt":false})"),
        "include_prompt"},
       {config("\"pad_token_id\":0", "\"is_decoder\":true"), "is_decoder"},
-      {with(&EncoderFiles::pooling,
+      {with(&ModuleFiles::pooling,
             R"({"pooling_mode_mean_tokens":true,"word_embedding_dimension":32})"),
        "word_embedding_dimension"},
-      {with(&EncoderFiles::sentence_bert, R"({"max_seq_length":0})"), "max_seq_length"},
-      {with(&EncoderFiles::sentence_transformers, R"({"prompts":{"a":1}})"), "prompts"},
-      {with(&EncoderFiles::sentence_transformers, R"({"default_prompt_name":"a"})"),
+      {with(&ModuleFiles::sentence_bert, R"({"max_seq_length":0})"), "max_seq_length"},
+      {with(&ModuleFiles::sentence_transformers, R"({"prompts":{"a":1}})"), "prompts"},
+      {with(&ModuleFiles::sentence_transformers, R"({"default_prompt_name":"a"})"),
        "default_prompt_name"},
   };
   for (const auto& [files, named] : cases) {

@@ -2,7 +2,7 @@
 // modules, or scores by rows of its output head.
 //
 // Plain data in float32, read when the model is opened; pure functions, any thread. Folders
-// describe it by sentence-transformers' modules (encoder_config.h), a GGUF by keys and tensors as
+// describe it by sentence-transformers' modules (vector_modules.h), a GGUF by keys and tensors as
 // llama.cpp's converter writes them:
 //   pooling_type                       1 mean, 2 the first row, 3 the last one, 4 a score
 //   dense_2_feat_in, dense_2_feat_out, dense_2.weight [out][in]; the same of dense_3
@@ -20,8 +20,8 @@
 #include "base/status.h"
 #include "gguf/header.h"
 #include "model/config.h"
-#include "model/encoder_config.h"
 #include "model/tensor_store.h"
+#include "model/vector_modules.h"
 
 namespace tutti::model {
 

@@ -21,8 +21,8 @@
 #include "kernels/attention_plan.h"
 #include "kernels/kernels.h"
 #include "model/decoder.h"
-#include "model/encoder_config.h"
 #include "model/vector_head.h"
+#include "model/vector_modules.h"
 #include "model/weights.h"
 #include "runner/compute_pool.h"
 

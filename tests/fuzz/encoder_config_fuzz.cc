@@ -46,7 +46,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     rest.remove_prefix(end == std::string_view::npos ? rest.size() : end + 1);
     return text;
   };
-  model::EncoderFiles files;
+  model::ModuleFiles files;
   files.config = next();
   files.modules = next();
   const std::string module = next();

@@ -501,7 +501,7 @@ const std::vector<FamilyGolden>& VectorGoldens() {
 
 Result<model::DecoderCheckpoint> OpenVectors(const FamilyGolden& golden) {
   ASSIGN_OR_RETURN(model::DecoderCheckpoint checkpoint, FolderOf(golden));
-  model::EncoderFiles files;
+  model::ModuleFiles files;
   files.config = json::serialize(golden.entry.at("config"));
   json::array list = {{{"path", ""}, {"type", "sentence_transformers.models.Transformer"}}};
   for (const auto& module : golden.entry.at("modules").as_array()) {

@@ -96,7 +96,7 @@ std::shared_ptr<const model::EncoderWeights> Load(
   auto file = safetensors::File::FromSource(files::MemorySource(bytes, "st_offsets"));
   EXPECT_TRUE(file.ok()) << file.status();
   const auto store = model::MakeTensorStore(safetensors::Checkpoint::Of(*file));
-  model::EncoderFiles files;
+  model::ModuleFiles files;
   files.config = json::serialize(golden.at("config"));
   if (const json::value* modules = golden.as_object().if_contains("modules")) {
     json::array list = {{{"path", ""}, {"type", "sentence_transformers.models.Transformer"}}};

@@ -24,7 +24,7 @@
 #include "kernels/pack.h"
 #include "model/decoder.h"
 #include "model/decoder_checkpoint.h"
-#include "model/encoder_config.h"
+#include "model/vector_modules.h"
 #include "model/weights.h"
 #include "packed/file.h"
 #include "runner/cpu_decoder_embedder.h"
