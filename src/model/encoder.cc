@@ -6,7 +6,7 @@
 
 #include "base/check.h"
 #include "model/bump_allocator.h"
-#include "model/weight_arena.h"
+#include "model/smooth_quant.h"
 
 namespace tutti::model {
 namespace {

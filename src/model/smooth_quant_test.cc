@@ -1,10 +1,11 @@
+#include "model/smooth_quant.h"
+
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <limits>
 
 #include "base/random.h"
-#include "model/weight_arena.h"
 
 namespace tutti::model {
 namespace {

@@ -4,7 +4,6 @@
 #include <sys/mman.h>
 
 #include <algorithm>
-#include <cmath>
 #include <new>
 #include <system_error>
 #include <thread>
@@ -13,12 +12,10 @@
 #include "base/check.h"
 #include "base/quote.h"
 #include "kernels/aligned_buffer.h"
+#include "model/smooth_quant.h"
 
 namespace tutti::model {
 namespace {
-
-constexpr double kLeastOfMean = 0.25;  // a peak at least
-constexpr double kWidest = 1e4;        // a factor, and 1 / that
 
 // Runs of 16 rows of gate, then the same 16 of up, where either is one half of the rows.
 std::vector<int32_t> InterleavedHalves(int32_t rows, bool up_first) {
@@ -47,28 +44,6 @@ kernels::PackSpec InterleaveHalves(const tensor::TensorView& both, kernels::Weig
 Status Abandoned() { return {StatusCode::kCancelled, "cancelled", "the load was abandoned"}; }
 
 }  // namespace
-
-void RaiseToMagnitudes(std::span<const float> values, std::span<float> greatest) {
-  const size_t cols = greatest.size();
-  for (size_t row = 0; row + cols <= values.size(); row += cols) {
-    for (size_t k = 0; k < cols; ++k)
-      greatest[k] = std::max(greatest[k], std::abs(values[row + k]));
-  }
-}
-
-std::vector<float> BalancingFactors(std::span<const float> peaks, std::span<const float> weights) {
-  CHECK_EQ(peaks.size(), weights.size());
-  double mean = 0;
-  for (const float peak : peaks) mean += double{peak} / static_cast<double>(peaks.size());
-  std::vector<float> factors(peaks.size(), 1.0f);
-  for (size_t k = 0; k < peaks.size(); ++k) {
-    const double peak = std::max(double{peaks[k]}, kLeastOfMean * mean);
-    const double factor = std::sqrt(peak / double{weights[k]});
-    if (!std::isfinite(factor) || factor == 0) continue;  // a column of zeros, on either side
-    factors[k] = static_cast<float>(std::clamp(factor, 1 / kWidest, kWidest));
-  }
-  return factors;
-}
 
 Result<const StoredTensor*> WeightArena::Expect(const std::string& name,
                                                 const tensor::Shape& shape) {

@@ -38,7 +38,7 @@ class WeightArena {
   Status RefuseOthers(const std::string& architecture,
                       const std::function<bool(std::string_view)>& known) const;
 
-  // Columns of a matrix and of its inputs brought to like magnitudes (BalancingFactors).
+  // Columns of a matrix and of its inputs brought to like magnitudes (smooth_quant.h).
   struct Balance {
     std::span<const float> peaks;  // of the inputs, one per column; kept by the caller until Build
     const float** input_factors;   // set by Build: what the inputs' columns are multiplied by
@@ -143,25 +143,5 @@ class WeightArena {
   Mutex mutex_;
   Status failure_ GUARDED_BY(mutex_);  // the first
 };
-
-// --- balanced columns ---
-//
-// The columns of a product's two matrices are balanced before both are rounded to int8 with one
-// scale per row (SmoothQuant).
-//
-// A row's greatest value determines its quantisation step, so a few columns of activations that are
-// far greater than the others cost the others their precision. Column k of the activations is
-// divided by a factor and column k of the weights multiplied by it: the product stays the same, and
-// magnitude moves to the side that has room. Source: Xiao et al. 2022, "SmoothQuant", with
-// alpha = 1/2. Pure functions; any thread.
-
-// Raises greatest[k] to the magnitudes of column k of `values`, whose rows have greatest.size()
-// columns. A NaN raises nothing.
-void RaiseToMagnitudes(std::span<const float> values, std::span<float> greatest);
-
-// The factor of each column: sqrt(peak / weight), of the greatest magnitudes of both. Finite and
-// above 0 for all inputs. A column whose peak is far below the mean counts as a quarter of the
-// mean, because the observed activations are only a sample.
-std::vector<float> BalancingFactors(std::span<const float> peaks, std::span<const float> weights);
 
 }  // namespace tutti::model
