@@ -183,7 +183,7 @@ GenerationDefaults GenerationDefaults::FromGguf(const gguf::Header& header,
   const std::string prefix = "general.sampling.";
   GenerationDefaults defaults;
   Reader reader(prefix, remarks);
-  // Not of the format: folder_gguf.cc writes it, so that a converted folder answers alike.
+  // Not of the format: folder_gguf_keys.cc writes it, so that a converted folder answers alike.
   if (const auto flag = header.Find(prefix + "do_sample")) {
     if (flag->type == gguf::ValueType::kBool) {
       defaults.do_sample = gguf::LoadUnaligned<uint8_t>(flag->data) != 0;

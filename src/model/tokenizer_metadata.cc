@@ -36,7 +36,7 @@ Status ReadLists(const gguf::Header& header, tokenizer::TokenizerSpec& spec) {
   // Files of one tokenizer kind may contain the lists of another, even invalid ones: not read.
   const bool by_scores = spec.model == "llama" || spec.model == "t5";
   // BPE over characters is stored as kind "llama" for other programs; Tutti reads its merges
-  // (folder_gguf.cc).
+  // (folder_gguf_keys.cc).
   const bool by_merges =
       (!by_scores && spec.model != "bert") || header.Find(Key("tutti.pipeline")).has_value();
   if (by_merges && header.Find(Key("merges")))
@@ -210,7 +210,8 @@ Result<tokenizer::TokenizerSpec> ReadTokenizerSpec(const gguf::Header& header) {
   if (spec.model == "t5") RETURN_IF_ERROR(ReadUnigram(header, spec));
   if (spec.model == "t5" || spec.model == "gpt2") FramePairs(spec);
   ASSIGN_OR_RETURN(spec.chat_template, gguf::GetStringOr(header, "tokenizer.chat_template", ""));
-  // Tutti's own keys, for settings of tokenizer.json that GGUF has no key for (folder_gguf.cc).
+  // Tutti's own keys, for settings of tokenizer.json that GGUF has no key for
+  // (folder_gguf_keys.cc).
   ASSIGN_OR_RETURN(spec.pipeline, gguf::GetStringOr(header, Key("tutti.pipeline"), ""));
   if (header.Find(Key("tutti.ends"))) {
     ASSIGN_OR_RETURN(const auto ends, gguf::GetInt32s(header, Key("tutti.ends")));

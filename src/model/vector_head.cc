@@ -19,8 +19,17 @@ namespace {
 
 constexpr std::string_view kHeadTensor = "output.weight", kEmbeddingTensor = "token_embd.weight",
                            kScoreTensor = "cls.output.weight";
-constexpr std::array<std::string_view, 2> kDenseTensors = {"dense_2", "dense_3"};
+constexpr size_t kMaxDense = 2;
+constexpr std::string_view kPoolingKey = "pooling_type";
+constexpr int kScorePooling = 4;  // a value of it; those of vectors are 1 and the index here
+constexpr std::array kPoolings = {Pooling::kMean, Pooling::kCls, Pooling::kLast};
+constexpr std::string_view kLabelsKey = "classifier.output_labels",
+                           kRerankKey = "tokenizer.chat_template.rerank";
+constexpr std::array<std::string_view, 2> kLabels = {"yes", "no"};
 constexpr std::string_view kQuery = "{query}", kDocument = "{document}";
+
+// "dense_2" for the first module behind the pooling, which is the second of all.
+std::string DenseName(size_t index) { return fmt::format("dense_{}", index + 2); }
 
 Result<std::vector<float>> ReadAll(const TensorStore& store, const std::string& name,
                                    const tensor::Shape& shape) {
@@ -88,11 +97,10 @@ std::optional<std::string> RenderPair(const std::string& chat_template, std::str
 // The rows of "yes" and "no", in that order.
 Status ReadScoreRows(const gguf::Header& header, const std::string& prefix,
                      const ModelConfig& config, const TensorStore& tensors, GgufVectors& vectors) {
-  const std::string key = prefix + "classifier.output_labels";
+  const std::string key = prefix + std::string(kLabelsKey);
   if (header.Find(key)) {
     ASSIGN_OR_RETURN(const gguf::StringArray labels, gguf::GetStrings(header, key));
-    constexpr std::string_view kLabels[] = {"yes", "no"};
-    if (!std::equal(labels.begin(), labels.end(), std::begin(kLabels), std::end(kLabels)))
+    if (!std::equal(labels.begin(), labels.end(), kLabels.begin(), kLabels.end()))
       return RefuseParameter("{} is not [yes, no], which alone is supported in {}", key,
                              config.architecture);
   }
@@ -137,18 +145,18 @@ Result<GgufVectors> ReadGgufVectors(const gguf::Header& header, const ModelConfi
   VectorModules& modules = vectors.modules;
   const std::string prefix = config.architecture + ".";
   const GgufParameters keys(header, prefix);
-  ASSIGN_OR_RETURN(const int64_t pooling, keys.IntOr("pooling_type", 0, 0, 4));
+  ASSIGN_OR_RETURN(const int64_t pooling, keys.IntOr(kPoolingKey, 0, 0, kScorePooling));
   if (pooling == 0) return vectors;
-  if (pooling == 4) {
+  if (pooling == kScorePooling) {
     RETURN_IF_ERROR(ReadScoreRows(header, prefix, config, tensors, vectors));
     return vectors;
   }
-  constexpr Pooling kPoolings[] = {Pooling::kMean, Pooling::kCls, Pooling::kLast};
   modules.stated = true;
-  modules.pooling = kPoolings[pooling - 1];
+  modules.pooling = kPoolings[static_cast<size_t>(pooling - 1)];
   modules.normalize = true;
   int64_t width = config.width;
-  for (const std::string_view name : kDenseTensors) {
+  for (size_t i = 0; i < kMaxDense; ++i) {
+    const std::string name = DenseName(i);
     const std::string in = fmt::format("{}_feat_in", name), out = fmt::format("{}_feat_out", name);
     if (!keys.Has(in) && !keys.Has(out)) continue;
     DenseModule module;
@@ -157,12 +165,75 @@ Result<GgufVectors> ReadGgufVectors(const gguf::Header& header, const ModelConfi
     RETURN_IF_ERROR(ReadInt(keys, in, width, width, &module.in));
     RETURN_IF_ERROR(ReadInt(keys, out, 1, kMaxWidth, &module.out));
     width = module.out;
-    ASSIGN_OR_RETURN(vectors.head.dense.emplace_back(),
-                     ReadDense(tensors, module, std::string(name)));
-    vectors.tensors.push_back(std::string(name) + ".weight");
+    ASSIGN_OR_RETURN(vectors.head.dense.emplace_back(), ReadDense(tensors, module, name));
+    vectors.tensors.push_back(name + ".weight");
     modules.dense.push_back(std::move(module));
   }
   return vectors;
+}
+
+Status CheckGgufVectors(const VectorModules& modules, const VectorHead& head,
+                        const std::string& chat_template) {
+  const auto refuse = [](std::string_view what) {
+    return RefuseParameter("a GGUF cannot hold {}; serve the folder", what);
+  };
+  if (modules.scores) {
+    if (!modules.scores->no) return refuse("a score of one token");
+    if (modules.scores->activation != ScoreActivation::kSigmoid)
+      return refuse("a score without a sigmoid");
+    return RendersPairs(chat_template) ? OkStatus() : PairTemplateFault();
+  }
+  if (modules.pooling == Pooling::kMax) return refuse("the pooling max");
+  if (!modules.normalize) return refuse("vectors that are not normalised");
+  if (head.dense.size() > kMaxDense) return refuse("more than two Dense modules");
+  for (const VectorHead::Dense& layer : head.dense) {
+    if (layer.activation || !layer.bias.empty())
+      return refuse("a Dense module with a bias or an activation");
+  }
+  return OkStatus();
+}
+
+void PutVectors(const VectorModules& modules, const VectorHead& head, const ModelConfig& config,
+                const std::string& chat_template, gguf::HeaderWriter& out) {
+  const std::string prefix = config.architecture + ".";
+  const std::string pooling_key = prefix + std::string(kPoolingKey);
+  if (modules.scores) {
+    out.U32(pooling_key, kScorePooling);
+    const std::vector<std::string> labels(kLabels.begin(), kLabels.end());
+    out.Strings(prefix + std::string(kLabelsKey), labels);
+    out.String(kRerankKey, RerankTextOf(chat_template));
+    return;
+  }
+  const auto pooling = std::ranges::find(kPoolings, modules.pooling);
+  out.U32(pooling_key, static_cast<uint32_t>(pooling - kPoolings.begin() + 1));
+  auto in = static_cast<size_t>(config.width);
+  for (size_t i = 0; i < head.dense.size(); ++i) {
+    const std::string name = prefix + DenseName(i);
+    out.U32(name + "_feat_in", static_cast<uint32_t>(in));
+    out.U32(name + "_feat_out", static_cast<uint32_t>(head.dense[i].columns));
+    in = head.dense[i].columns;
+  }
+}
+
+std::vector<VectorTensor> VectorTensors(const VectorHead& head, int width) {
+  std::vector<VectorTensor> tensors;
+  if (head.scores()) {
+    std::vector<float> rows = head.yes;
+    rows.insert(rows.end(), head.no.begin(), head.no.end());
+    tensors.push_back({std::string(kScoreTensor), std::move(rows), {width, 2}});
+  }
+  int64_t in = width;
+  for (size_t i = 0; i < head.dense.size(); ++i) {
+    const VectorHead::Dense& layer = head.dense[i];
+    const size_t out = layer.columns;
+    std::vector<float> rows(layer.weight.size());
+    for (size_t at = 0; at < rows.size(); ++at)
+      rows[at % out * static_cast<size_t>(in) + at / out] = layer.weight[at];
+    const auto columns = static_cast<int64_t>(out);
+    tensors.push_back({DenseName(i) + ".weight", std::move(rows), {in, columns}});
+    in = columns;
+  }
+  return tensors;
 }
 
 bool RendersPairs(const std::string& chat_template) {
@@ -177,15 +248,14 @@ Status PairTemplateFault() {
 }
 
 Result<std::string> PairTemplateOf(std::string_view rerank) {
-  constexpr std::string_view kKey = "tokenizer.chat_template.rerank";
   std::string text(rerank);
   for (const std::string_view mark : {"{{", "{%", "{#"}) {
     if (text.find(mark) != std::string::npos)
-      return RefuseParameter("{} holds {}, which is not supported there", kKey, Quote(mark));
+      return RefuseParameter("{} holds {}, which is not supported there", kRerankKey, Quote(mark));
   }
   for (const auto& [placeholder, role] : {std::pair{kQuery, "query"}, {kDocument, "document"}}) {
     if (!Replace(text, placeholder, ContentOf(role)))
-      return RefuseParameter("{} has no {}", kKey, placeholder);
+      return RefuseParameter("{} has no {}", kRerankKey, placeholder);
   }
   // A template loses a line end at its own end.
   return text + "{{ '' }}";

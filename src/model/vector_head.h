@@ -19,9 +19,11 @@
 
 #include "base/status.h"
 #include "gguf/header.h"
+#include "gguf/header_writer.h"
 #include "model/config.h"
 #include "model/tensor_store.h"
 #include "model/vector_modules.h"
+#include "tensor/dtype.h"
 
 namespace tutti::model {
 
@@ -59,6 +61,21 @@ struct GgufVectors {
 };
 Result<GgufVectors> ReadGgufVectors(const gguf::Header& header, const ModelConfig& config,
                                     const TensorStore& tensors);
+
+// The reverse, for a GGUF of a folder. First what such a file cannot hold: model_hparam.
+// `chat_template`: the model's.
+Status CheckGgufVectors(const VectorModules& modules, const VectorHead& head,
+                        const std::string& chat_template);
+// Its keys, of what CheckGgufVectors() accepts.
+void PutVectors(const VectorModules& modules, const VectorHead& head, const ModelConfig& config,
+                const std::string& chat_template, gguf::HeaderWriter& out);
+// Its tensors, in float32. `width`: of the model's rows.
+struct VectorTensor {
+  std::string name;
+  std::vector<float> values;
+  tensor::Shape shape;
+};
+std::vector<VectorTensor> VectorTensors(const VectorHead& head, int width);
 
 // Whether a chat template writes the texts of a pair: messages of the roles "query" and
 // "document", as sentence-transformers gives them to a reranker. A "system" message is its

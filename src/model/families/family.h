@@ -30,7 +30,7 @@ struct RenamedTensor {
 
 // A matrix of a layer that is part of a larger one in the family's GGUF: {"attn_k.weight",
 // "attn_qkv.weight", 1} is the second. Readers take such matrices apart by their shape
-// (decoder_tensors.cc); this is for who writes one (folder_gguf.cc).
+// (decoder_tensors.cc); this is for who writes one (folder_gguf_layout.cc).
 struct JoinedTensor {
   std::string_view part;
   std::string_view whole;
@@ -74,6 +74,9 @@ struct Family {
   std::span<const JoinedTensor> gguf_joined = {};
   // The width of experts has a key of its own, expert_feed_forward_length.
   bool expert_width_key = false;
+  // Readers of its GGUFs assume that every so-manyth layer has no window, of a model that has one;
+  // 0: all have it.
+  int window_every = 0;
   bool window_list = false;  // its GGUFs list the layers with a window, if there are any
   // Layers with a window attend within chunks. Readers of its GGUFs assume that all layers but
   // every fourth do, in chunks of 8,192, and what follows from it (llama4.cc).

@@ -20,6 +20,7 @@ constexpr std::string_view kGemma2Defaults =
         "num_attention_heads":8,"num_key_value_heads":4,"head_dim":256,
         "max_position_embeddings":8192,"rms_norm_eps":1e-6,"query_pre_attn_scalar":256,
         "sliding_window":4096,"final_logit_softcapping":30.0,"attn_logit_softcapping":50.0})";
+constexpr int kGemma2WindowEvery = 2, kGemma3WindowEvery = 6;
 constexpr std::string_view kGemma3ConfigKeys[] = {"_sliding_window_pattern",
                                                   "attention_bias",
                                                   "attn_logit_softcapping",
@@ -75,12 +76,12 @@ Status DescribeGemma(const FamilySource& source, int pattern, int root_layers,
 }
 
 Status DescribeGemma2(const FamilySource& source, ModelConfig& config) {
-  return DescribeGemma(source, 2, 46, config);
+  return DescribeGemma(source, kGemma2WindowEvery, 46, config);
 }
 
 Status DescribeGemma3(const FamilySource& source, ModelConfig& config) {
   ASSIGN_OR_RETURN(const int64_t pattern,
-                   source.keys.IntOr("sliding_window_pattern", 6, 1, kMaxLayers));
+                   source.keys.IntOr("sliding_window_pattern", kGemma3WindowEvery, 1, kMaxLayers));
   RETURN_IF_ERROR(DescribeGemma(source, static_cast<int>(pattern), 62, config));
   config.head_norm = HeadNorm::kPerHead;
   ASSIGN_OR_RETURN(const bool both_ways, source.keys.BoolOr("use_bidirectional_attention", false));
@@ -106,6 +107,7 @@ const Family kGemma2 = {.architecture = "gemma2",
                         .config_keys = kGemmaConfigKeys,
                         .config_defaults = kGemma2Defaults,
                         .tensors = kGemmaTensors,
+                        .window_every = kGemma2WindowEvery,
                         .norms_less_one = true,
                         .describe = &DescribeGemma2};
 const Family kGemma3 = {.architecture = "gemma3",
@@ -115,6 +117,7 @@ const Family kGemma3 = {.architecture = "gemma3",
                         .config_defaults = kGemma3Defaults,
                         .rope_of_layers = true,
                         .tensors = kGemmaTensors,
+                        .window_every = kGemma3WindowEvery,
                         .norms_less_one = true,
                         .describe = &DescribeGemma3};
 const Family kGemmaEmbedding = {.architecture = kEmbeddingGemma,
@@ -124,6 +127,7 @@ const Family kGemmaEmbedding = {.architecture = kEmbeddingGemma,
                                 .config_defaults = kGemma3Defaults,
                                 .rope_of_layers = true,
                                 .tensors = kGemmaTensors,
+                                .window_every = kGemma3WindowEvery,
                                 .norms_less_one = true,
                                 .describe = &DescribeGemma3};
 

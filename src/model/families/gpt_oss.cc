@@ -19,6 +19,7 @@ constexpr std::string_view kGptOssDefaults =
         "max_position_embeddings":131072,"rms_norm_eps":1e-5,"rope_theta":150000.0,
         "sliding_window":128,"num_local_experts":128,"num_experts_per_tok":4,
         "attention_bias":true})";
+constexpr int kWindowEvery = 2;
 constexpr RenamedTensor kGptOssTensors[] = {
     {"post_attention_layernorm.", "post_attention_norm."},
     {"self_attn.sinks", "attn_sinks.weight"},
@@ -51,7 +52,7 @@ Status DescribeGptOss(const FamilySource& source, ModelConfig& config) {
   config.attention_sinks = true;
   config.router_logit_bias = true;
   config.expert_bias = true;
-  RETURN_IF_ERROR(ReadKindsOfLayers(source, 2, config));
+  RETURN_IF_ERROR(ReadKindsOfLayers(source, kWindowEvery, config));
   return ReadBiases(source, config);
 }
 
@@ -65,6 +66,7 @@ const Family kGptOss = {.architecture = "gpt-oss",
                         .yarn_truncates = false,
                         .tensors = kGptOssTensors,
                         .expert_width_key = true,
+                        .window_every = kWindowEvery,
                         .alternating_experts = true,
                         .describe = &DescribeGptOss};
 
