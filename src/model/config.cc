@@ -324,7 +324,9 @@ Status ReadRopeScaling(const Family& family, Form form, const HyperParameters& m
     return ReadYarn(family, form, metadata, config);
   } else {
     return RefuseParameter(
-        "rope scaling of type {} is not supported (none, linear, llama3, yarn are)", Quote(type));
+        "rope scaling of type {} is not supported (none, linear, dynamic, llama3, yarn are, and "
+        "longrope in phi3)",
+        Quote(type));
   }
   return OkStatus();
 }

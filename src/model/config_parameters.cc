@@ -282,7 +282,9 @@ Result<std::vector<bool>> ConfigParameters::Recurrent(std::string_view kind, int
     if (kinds == nullptr || kinds->size() != wanted)
       return file_.Refuse(kKinds, "must be a list of {} kinds, one for each layer", layers);
     for (size_t i = 0; i < wanted; ++i) {
-      recurrent[i] = (*kinds)[i] == boost::json::string_view(kind.data(), kind.size());
+      recurrent[i] = (*kinds)[i] == boost::json::string_view(kind.data(), kind.size()) ||
+                     // Granite 4, as transformers 5 writes it.
+                     (kind == "mamba" && (*kinds)[i] == "linear_attention");
       if (recurrent[i] || (*kinds)[i] == "full_attention" || (*kinds)[i] == "attention") continue;
       return file_.Refuse(kKinds, "names {} for layer {}, which is not supported ({} is)",
                           Excerpt((*kinds)[i]), i, kind);

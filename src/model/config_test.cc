@@ -170,7 +170,8 @@ TEST(ModelConfigTest, RefusesFeaturesItDoesNotCompute) {
       {[](Writer& w) { w.F32("llama.residual_scale", 0.22f); }, "residual_scale"},
       {[](Writer& w) { w.F32("llama.logit_scale", NAN); }, "logit_scale"},
       {[](Writer& w) { w.String("llama.rope.scaling.type", "longrope"); },
-       "\"longrope\" is not supported (none, linear, llama3, yarn are)"},
+       "\"longrope\" is not supported (none, linear, dynamic, llama3, yarn are, and longrope in "
+       "phi3)"},
       {[](Writer& w) { w.String("llama.rope.scaling.type", "yarn"); }, "llama.rope.scaling.factor"},
       {[](Writer& w) { w.String("llama.rope.scaling.type", "linear"); },
        "llama.rope.scaling.factor"},
@@ -618,6 +619,11 @@ TEST(ModelConfigTest, ReadsMamba2OfGranite4) {
   EXPECT_EQ(config->rope_mode, kernels::RopeMode::kNone);
   const size_t convolution = 3 * (128 + 2 * 16), state = 4 * 16 * 32;
   EXPECT_EQ(Decoder::StateBytes(*config), 3 * (convolution + state) * sizeof(float));
+  const auto renamed = ReadFolder(granite + R"("layer_types":["linear_attention",
+      "linear_attention","full_attention","linear_attention"],)" +
+                                  heads);  // by transformers 5
+  ASSERT_TRUE(renamed.ok()) << renamed.status();
+  EXPECT_EQ(renamed->recurrent, config->recurrent);
   const auto dense = ReadFolder(granite + R"("position_embedding_type":"rope",
       "layer_types":["attention","attention","attention","attention"])");
   ASSERT_TRUE(dense.ok()) << dense.status();

@@ -41,6 +41,11 @@ void RemarkConfig(const ModelConfig& config, std::vector<std::string>& remarks) 
                         config.context_length, config.long_context));
 }
 
+void RemarkUnusedModules(const Status& fault, std::vector<std::string>& remarks) {
+  remarks.push_back(
+      fmt::format("the model generates text and no embeddings or scores: {}", fault.message()));
+}
+
 // Rows that see each other both ways have no last one that knows the most: they are averaged where
 // the files do not say what becomes of them, as sentence-transformers does.
 void PoolBothWays(DecoderCheckpoint& checkpoint) {
@@ -196,6 +201,7 @@ Result<DecoderCheckpoint> DecoderCheckpoint::Open(const std::string& path,
   Result<ModuleFiles> vectors = ReadModuleFiles(folder);
   if (!vectors.ok()) {
     checkpoint.vectors = Result<VectorModules>(vectors.status());
+    RemarkUnusedModules(vectors.status(), checkpoint.remarks);
     return checkpoint;
   }
   ASSIGN_OR_RETURN(vectors->tokenizer, ReadOrEmpty(folder, "tokenizer_config.json"));
@@ -214,7 +220,10 @@ Status DecoderCheckpoint::UseModules(const ModuleFiles& files, const OpenModule&
   if (vectors.ok() && (vectors->lexical || vectors->per_token))
     vectors = RefuseParameter(
         "modules.json: Dense without Pooling, and SpladePooling, are supported for encoders only");
-  if (!vectors.ok()) return OkStatus();
+  if (!vectors.ok()) {
+    if (!files.modules.empty()) RemarkUnusedModules(vectors.status(), remarks);
+    return OkStatus();
+  }
   ASSIGN_OR_RETURN(head, ReadVectorHead(*vectors, config, *tensors, open));
   PoolBothWays(*this);
   // No logits are computed. Embedders are published without the matrix for them.

@@ -407,6 +407,8 @@ TEST(DecoderCheckpointTest, ModulesThatAreNotFollowedStopVectorsAlone) {
   checkpoint = folder.Open();
   ASSERT_TRUE(checkpoint.ok()) << "it still generates: " << checkpoint.status();
   EXPECT_THAT(checkpoint->vectors.status().message(), HasSubstr("Dense"));
+  EXPECT_THAT(checkpoint->remarks,
+              ::testing::Contains(HasSubstr("generates text and no embeddings or scores: ")));
 }
 
 TEST(DecoderCheckpointTest, AnEmbedderNeedsNoHeadAndMayHaveDenseModules) {
@@ -524,7 +526,9 @@ TEST(DecoderCheckpointTest, UnreadTokenizerFormatIsRefusedWithHowToConvertIt) {
     EXPECT_EQ(status.reason(), "tokenizer_invalid");
     return std::string(status.message());
   };
-  EXPECT_EQ(answer(), "the folder has no tokenizer.json");
+  EXPECT_EQ(answer(),
+            "the folder has no tokenizer.json; copy it from the model that this one was made of, "
+            "or save it there with transformers' AutoTokenizer");
   folder.Put("tokenizer.model", "x");
   EXPECT_EQ(answer(),
             "the folder has no tokenizer.json: tokenizer.model is not read; transformers' "

@@ -20,6 +20,8 @@ constexpr RenamedTensor kOuterTensors[] = {
     {"model.embed_tokens.", "token_embd."},
     {"model.embed_tokens_per_layer.", "per_layer_token_embd."},
     {"model.per_layer_model_projection.", "per_layer_model_proj."},
+    // The same as transformers 4.57 saves it.
+    {"model.per_layer_model.language_model_projection.", "per_layer_model_proj."},
     {"model.per_layer_projection_norm.", "per_layer_proj_norm."},
     {"model.altup_projections.", "altup_proj."},
     {"model.altup_unembed_projections.", "altup_unembd_proj."},

@@ -73,6 +73,18 @@ TEST(DecoderTensorsTest, NamesOfATextAreFoundBehindAnyPrefix) {
   }
 }
 
+// As transformers 4.57 saves Gemma 3n.
+TEST(DecoderTensorsTest, TheProjectionOfLayerInputsHasTwoNames) {
+  for (const char* name :
+       {"per_layer_model_projection.weight", "per_layer_model.language_model_projection.weight"}) {
+    const std::string prefix = "model.language_model.";
+    const Left left = Drop(Folder({prefix + "embed_tokens.weight", prefix + "norm.weight",
+                                   prefix + name, prefix + "layers.0.self_attn.q_proj.weight"}),
+                           Form::kTransformers);
+    EXPECT_THAT(left.names, ::testing::Contains("per_layer_model_proj.weight")) << name;
+  }
+}
+
 TEST(DecoderTensorsTest, WhatNoAnswerDependsOnIsLeftOutWithOneRemark) {
   const Left left =
       Drop(Folder({"model.embed_tokens.weight", "model.norm.weight", "mtp.fc.weight",

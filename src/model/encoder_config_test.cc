@@ -1,5 +1,6 @@
 #include "model/encoder_config.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -442,6 +443,36 @@ TEST(EncoderConfig, DenseModulesComeAfterPoolingOrApplyToEachToken) {
   EXPECT_EQ(tokens->token_width(), 24);
   EXPECT_EQ(*OtherModuleFolders(WithModules({{"Pooling", kPooling}, {"Dense", kDense}}).modules),
             std::vector<std::string>{"2"});
+}
+
+// ColBERT as sentence-transformers 6 saves it. A mask that leaves tokens out is refused.
+TEST(EncoderConfig, AMaskOfAllTokensIsAccepted) {
+  const auto masked = [](std::string_view words, std::string_view ids) {
+    return ReadEncoderConfig(WithModules(
+        {{"Dense", kDense},
+         {"MultiVectorMask", fmt::format(R"({{"skiplist_words":{},"skiplist_tasks":["document"],
+             "keep_only_token_ids":{}}})",
+                                         words, ids)},
+         {"Normalize", ""}}));
+  };
+  const auto tokens = masked("[]", "null");
+  ASSERT_TRUE(tokens.ok()) << tokens.status();
+  EXPECT_TRUE(tokens->per_token && tokens->normalize);
+  EXPECT_THAT(masked(R"(["."])", "null").status().message(), HasSubstr("2/config.json: skiplist"));
+  EXPECT_THAT(masked("[]", "[7]").status().message(), HasSubstr("keep_only_token_ids"));
+}
+
+// sentence-transformers 6 renders texts by the chat template then.
+TEST(EncoderConfig, TextsAsMessagesAreRefused) {
+  ModuleFiles files = WithModules({{"Pooling", kPooling}});
+  files.sentence_bert = R"({"modality_config":{"text":{"method":"forward"}}})";
+  EXPECT_TRUE(ReadVectorModules(files, 64).ok());
+  files.sentence_bert = R"({"modality_config":{"text":{},"message":{"format":"flat"}}})";
+  EXPECT_THAT(ReadVectorModules(files, 64).status().message(),
+              HasSubstr("modality_config has \"message\""));
+  ModuleFiles scores = WithModules({{"LogitScore", R"({"true_token_id":9})"}});
+  scores.sentence_bert = files.sentence_bert;
+  EXPECT_TRUE(ReadVectorModules(scores, 64).ok()) << "pairs are messages in any case";
 }
 
 TEST(EncoderConfig, SpladePoolingGivesAValueForEachWord) {

@@ -171,6 +171,20 @@ Result<LogitScore> ReadLogitScore(const ModuleFiles& files, const std::string& f
   return scores;
 }
 
+// Which tokens of a text count for multi-vector ranking: all of them, or refused.
+Status CheckMultiVectorMask(const ModuleFiles& files, const std::string& folder) {
+  const auto found = files.modules_by_folder.find(folder);
+  if (found == files.modules_by_folder.end() || found->second.empty()) return OkStatus();
+  ASSIGN_OR_RETURN(const JsonFile file, JsonFile::Parse(found->second, folder + "/config.json"));
+  const json::value* words = file.Find("skiplist_words");
+  if (words != nullptr && !words->is_null() && !(words->is_array() && words->get_array().empty()))
+    return file.Refuse("skiplist_words", "is not empty, which is not supported");
+  const json::value* kept = file.Find("keep_only_token_ids");
+  if (kept != nullptr && !kept->is_null())
+    return file.Refuse("keep_only_token_ids", "is not null, which is not supported");
+  return OkStatus();
+}
+
 // Modules after the transformer, in the order in which they run: one that pools, then Dense, then
 // Normalize. Without one that pools, Dense applies to each token.
 Status ReadModules(const ModuleFiles& files, int width, VectorModules& modules) {
@@ -208,11 +222,14 @@ Status ReadModules(const ModuleFiles& files, int width, VectorModules& modules) 
         return file.Refuse("type", "Dense in {} reads {} values, it gets {}", folder, dense.in,
                            before);
       modules.dense.push_back(std::move(dense));
+    } else if (kind == "MultiVectorMask") {
+      ASSIGN_OR_RETURN(const std::string folder, FolderOf(file, item.get_object()));
+      RETURN_IF_ERROR(CheckMultiVectorMask(files, folder));
     } else if (kind != "Transformer" && kind != "MLMTransformer") {
       return file.Refuse(
           "type",
           "{} is not supported (Transformer, MLMTransformer, Pooling, SpladePooling, "
-          "LogitScore, Dense and Normalize are)",
+          "LogitScore, Dense, MultiVectorMask and Normalize are)",
           Quote(kind));
     }
   }
@@ -320,7 +337,9 @@ Result<std::vector<std::string>> OtherModuleFolders(const std::string& modules) 
   for (const json::value& item : file.items()) {
     if (!item.is_object() || folders.size() == kMaxModules) continue;
     const std::string_view kind = KindOf(item.get_object());
-    if (kind != "Dense" && kind != "SpladePooling" && kind != "LogitScore") continue;
+    if (kind != "Dense" && kind != "SpladePooling" && kind != "LogitScore" &&
+        kind != "MultiVectorMask")
+      continue;
     ASSIGN_OR_RETURN(folders.emplace_back(), FolderOf(file, item.get_object()));
   }
   return folders;
@@ -347,6 +366,13 @@ Result<VectorModules> ReadVectorModules(const ModuleFiles& files, int width) {
     ASSIGN_OR_RETURN(modules.max_tokens, file.Int("max_seq_length", 3, kMaxContext));
   }
   ASSIGN_OR_RETURN(modules.lowercase, file.BoolOr("do_lower_case", false));
+  // With this entry sentence-transformers renders each text by the chat template.
+  const json::value* modalities = file.Find("modality_config");
+  if (!modules.scores && modalities != nullptr && modalities->is_object() &&
+      modalities->get_object().contains("message"))
+    return file.Refuse("modality_config",
+                       "has \"message\", texts as messages of a chat, which is not supported; "
+                       "remove it to embed plain texts");
   return modules;
 }
 

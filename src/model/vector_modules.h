@@ -104,7 +104,7 @@ Result<VectorModules> ReadVectorModules(const ModuleFiles& files, int width);
 // ("1_Pooling"), or nothing if `modules` names none. Never leaves the checkpoint's folder. Errors:
 // model_hparam.
 Result<std::optional<std::string>> PoolingFolder(const std::string& modules);
-// The same of the modules Dense, SpladePooling and LogitScore, in their order.
+// The same of the modules Dense, SpladePooling, LogitScore and MultiVectorMask, in their order.
 Result<std::vector<std::string>> OtherModuleFolders(const std::string& modules);
 // The activation of `labels` scores that sentence-transformers recorded, in the place that its
 // version uses; else the default of the problem type. `config`: config.json.
