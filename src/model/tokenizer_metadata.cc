@@ -155,17 +155,20 @@ void FramePairs(tokenizer::TokenizerSpec& spec) {
 }
 
 Status NoTokenizerJson(const files::Folder& folder) {
-  std::string message = "the folder has no tokenizer.json";
+  constexpr std::string_view kMissing = "the folder has no tokenizer.json";
   for (const char* name :
        {"tokenizer.model", "spm.model", "spiece.model", "sentencepiece.bpe.model"}) {
     if (!folder.OpenSource(name, "tokenizer_invalid").ok()) continue;
-    message += fmt::format(
-        ": {} is not read; transformers' AutoTokenizer makes a tokenizer.json "
-        "of it",
-        name);
-    break;
+    return InvalidArgument(
+        "tokenizer_invalid",
+        fmt::format("{}: {} is not read; transformers' AutoTokenizer makes a tokenizer.json of it",
+                    kMissing, name));
   }
-  return InvalidArgument("tokenizer_invalid", message);
+  return InvalidArgument(
+      "tokenizer_invalid",
+      fmt::format("{}; copy it from the model that this one was made of, or save it there with "
+                  "transformers' AutoTokenizer",
+                  kMissing));
 }
 
 }  // namespace

@@ -157,9 +157,9 @@ Result<int> StateSlots(const Settings& settings, size_t state_bytes, size_t bloc
   if (budget - slots * state < block) {
     return BadValue(
         "kv-cache-bytes",
-        fmt::format("states of {} sequences need {} bytes; raise --kv-cache-bytes {} or "
-                    "lower --max-num-seqs",
-                    running, running * state, budget));
+        fmt::format("states of {} sequences and one block need {} bytes; --kv-cache-bytes is {}: "
+                    "raise it or lower --max-num-seqs",
+                    running, running * state + block, budget));
   }
   return static_cast<int>(slots);
 }

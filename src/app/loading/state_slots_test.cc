@@ -35,7 +35,10 @@ TEST(StateSlots, AreOneMoreThanSequencesAtLeast) {
 TEST(StateSlots, RefusesMemoryThatLeavesNoBlock) {
   const Status why = Slots("1MiB", "8", 262144, 4096).status();
   EXPECT_EQ(why.param(), "kv-cache-bytes");
-  EXPECT_THAT(why.message(), ::testing::HasSubstr("states of 9 sequences need 2359296 bytes"));
+  EXPECT_THAT(why.message(),
+              ::testing::HasSubstr("states of 9 sequences and one block need 2363392 bytes; "
+                                   "--kv-cache-bytes is 1048576"));
+  EXPECT_EQ(Slots("2363392", "8", 262144, 4096).value(), 9) << "as the message says";
 }
 
 }  // namespace
