@@ -7,6 +7,7 @@
 
 #include "base/quote.h"
 #include "model/config.h"
+#include "model/json_file.h"
 
 namespace tutti::model {
 namespace {

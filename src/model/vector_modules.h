@@ -15,9 +15,10 @@
 #include "base/status.h"
 #include "base/types.h"
 #include "files/source.h"
-#include "model/json_file.h"
 
 namespace tutti::model {
+
+class JsonFile;
 
 // How the rows of one text become its vector. Special tokens count as others do.
 enum class Pooling : uint8_t {
