@@ -170,13 +170,14 @@ class InputReader {
   Result<tokenizer::EncoderInput> Tokens(const api::TextPair& pair, size_t index) const {
     RETURN_IF_ERROR(api::CheckUtf8(pair.first, Param(index)));
     RETURN_IF_ERROR(api::CheckUtf8(pair.second, Param(index)));
-    if (model_.encoder->pair_template.has_value()) return Rendered(pair);
+    if (model_.encoder->pair_template.has_value()) return Rendered(pair, index);
     return tokenizer_.EncodePair(pair.first, pair.second, options_);
   }
 
   // A pair that is too long loses the end of its document; what the template writes behind it
-  // stays, because the answer is read there.
-  Result<tokenizer::EncoderInput> Rendered(const api::TextPair& pair) const {
+  // stays, because the answer is read there. Refused if no token of the document is left: all
+  // documents would score the same.
+  Result<tokenizer::EncoderInput> Rendered(const api::TextPair& pair, size_t index) const {
     tokenizer::ChatInput chat;
     const auto add = [&](const char* role, const std::string& text) {
       chat.messages.push_back({.role = role, .content = tokenizer::jinja::Value::String(text)});
@@ -194,7 +195,22 @@ class InputReader {
     if (all <= most) return tokenizer::EncoderInput{std::move(ids), {}, all};
     std::vector<TokenId> tail;
     if (segments.back().parse_special) tail = tokenizer_.Encode(std::span(&segments.back(), 1));
-    if (tail.size() >= most || !std::equal(tail.rbegin(), tail.rend(), ids.rbegin())) tail.clear();
+    if (!std::equal(tail.rbegin(), tail.rend(), ids.rbegin())) tail.clear();
+    const auto trusted = [](const tokenizer::TextSegment& segment) {
+      return segment.parse_special;
+    };
+    const auto document = std::find_if_not(segments.rbegin(), segments.rend(), trusted);
+    const auto before =
+        static_cast<size_t>(std::max<std::ptrdiff_t>(segments.rend() - document - 1, 0));
+    const size_t kept = tokenizer_.Encode(std::span(segments).first(before)).size() + tail.size();
+    if (kept >= most) {
+      return InvalidArgument(
+                 "context_length_exceeded",
+                 fmt::format("the query and the template of input {} have {} tokens and "
+                             "leave none of {} to the document",
+                             index, kept, most))
+          .WithParam(Param(index));
+    }
     ids.resize(most - tail.size());
     ids.insert(ids.end(), tail.begin(), tail.end());
     return tokenizer::EncoderInput{std::move(ids), {}, all};

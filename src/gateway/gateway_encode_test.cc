@@ -158,6 +158,15 @@ TEST_F(EncodeTest, APairIsRenderedByItsTemplateAndCutInItsDocument) {
   request.truncation = api::Truncation::kRight;
   EXPECT_EQ(Run(request)->values, RowOf({kCls, kA, kB, kC, kB, kSep}, {}, scores))
       << "what the template writes last stays";
+  request.inputs = {api::TextPair{"b", "c"}, api::TextPair{"b c b c b c", "c"}};
+  const Status full = Run(request).status();
+  EXPECT_EQ(full.reason(), "context_length_exceeded") << "all documents would score the same";
+  EXPECT_EQ(full.param(), "input[1]");
+  EXPECT_THAT(full.message(), HasSubstr("leave none of 6 to the document"));
+  request.inputs = {api::TextPair{"b", "c"}};
+  request.truncate_tokens = 2;
+  EXPECT_EQ(Run(request).status().reason(), "context_length_exceeded");
+  request.truncate_tokens.reset();
   request.inputs = {std::string("b")};
   EXPECT_THAT(Run(request).status().message(), HasSubstr("reads pairs of texts alone"));
 }
