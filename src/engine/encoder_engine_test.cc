@@ -334,6 +334,7 @@ TEST(EncoderEngine, AValueThatIsNoNumberFailsItsOwnRequestOnly) {
   ExpectAnswer(h, good);
   EXPECT_EQ(h.client(bad).result->status().message(),
             "input 2: the model gave a value that is not finite");
+  EXPECT_EQ(h.client(bad).result->status().reason(), "output_not_finite");
   EXPECT_EQ(h.engine().stats().batches, 1u);  // no second try: the batch itself was well
 }
 

@@ -277,8 +277,12 @@ bool EncoderInstance::Step() {
 void EncoderInstance::Deliver(WorkItem& item, TimePoint now) {
   EncodeRequestState& work = *item.work;
   // A NaN or infinity makes the whole vector useless, and JSON cannot represent it.
-  if (!AllFinite(work.Out(item)))
-    return FailItem(item, Internal("the model gave a value that is not finite"), now);
+  if (!AllFinite(work.Out(item))) {
+    return FailItem(item,
+                    Status(StatusCode::kInternal, "output_not_finite",
+                           "the model gave a value that is not finite"),
+                    now);
+  }
   item.state = ItemState::kDone;
   if (--work.left == 0) EndRequest(work, OkStatus(), now);
 }

@@ -133,6 +133,7 @@ constexpr auto kTable = std::to_array<ErrorRow>({
     {"cancelled", C::kCancelled, 499, kServer, 0, 1000, Retry::kNo},
     {"internal_error", C::kInternal, 500, kServer, 0x80, 1011, Retry::kYes},
     {"logits_not_finite", C::kInternal, 500, kServer, 0x80, 1011, Retry::kNo},
+    {"output_not_finite", C::kInternal, 500, kServer, 0x80, 1011, Retry::kNo},
     {"attempts_exhausted", C::kInternal, 500, kServer, 0x80, 1011, Retry::kNo},
     {"callback_failed", C::kInternal, 500, kServer, 0x80, 1011, Retry::kNo},
     Busy("overloaded"),

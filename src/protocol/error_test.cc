@@ -105,6 +105,7 @@ TEST(ErrorTable, TheStockClientIsToldOnlyWhereItWouldDoTheWrongThing) {
       {"attempts_exhausted", false},
       {"callback_failed", false},
       {"logits_not_finite", false},
+      {"output_not_finite", false},
       {"idempotency_key_mismatch", false}};  // which says so to clients that do otherwise, too
   std::map<std::string_view, bool> told;
   for (const ErrorRow& row : ErrorTable()) {
