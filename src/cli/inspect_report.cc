@@ -276,12 +276,16 @@ struct MemoryFacts {
 Result<MemoryFacts> Measure(const app::ModelRef& ref, const app::Settings& settings) {
   ASSIGN_OR_RETURN(const kernels::KernelTable* const table, app::KernelsFromSettings(settings));
   const auto in_file = [&](Status status) { return std::move(status).WithContext(ref.path); };
-  auto opened = model::DecoderCheckpoint::FromFiles(model::ModelFiles::At(ref.path));
-  if (!opened.ok()) return in_file(std::move(opened).status());
-  const model::DecoderCheckpoint& checkpoint = *opened;
-  if (checkpoint.encodes())
+  const auto no_text = [&] {
     return in_file(InvalidArgument(
         "invalid_value", "the model generates no text; --memory describes models that do"));
+  };
+  const model::ModelFiles files = model::ModelFiles::At(ref.path);
+  if (files.holds == model::ModelFiles::Holds::kEncoder) return no_text();
+  auto opened = model::DecoderCheckpoint::FromFiles(files);
+  if (!opened.ok()) return in_file(std::move(opened).status());
+  const model::DecoderCheckpoint& checkpoint = *opened;
+  if (checkpoint.encodes()) return no_text();
   const model::WeightMode mode = app::WeightModeOf(app::DTypeOf(settings, ref, checkpoint));
   auto planned = model::Weights::Plan(checkpoint, app::LoadOptionsFor(mode, *table));
   if (!planned.ok()) return in_file(std::move(planned).status());

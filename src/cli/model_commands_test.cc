@@ -329,6 +329,15 @@ TEST_F(ModelCommandsTest, MemoryIsToldWithoutAWeightBeingRead) {
   EXPECT_EQ(memory(nan).out, memory(sound).out);
 }
 
+TEST_F(ModelCommandsTest, MemoryOfAnEncoderIsRefusedByName) {
+  const std::string folder = folder_.File("encoder");
+  std::filesystem::create_directories(folder);
+  std::ofstream(folder + "/config.json") << R"({"model_type":"modernbert"})";
+  const Said said = Tutti({"inspect", folder, "--memory"});
+  EXPECT_EQ(said.status, kExitConfig);
+  EXPECT_THAT(said.err, HasSubstr("the model generates no text; --memory describes models"));
+}
+
 // Regression: weights were counted at their size in the file, which is an eighth of that in f32.
 TEST_F(ModelCommandsTest, MemoryOfASecondModelIsThatOfItsArithmetic) {
   CheckpointSpec spec = Small();
