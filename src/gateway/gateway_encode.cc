@@ -195,7 +195,7 @@ class InputReader {
     if (all <= most) return tokenizer::EncoderInput{std::move(ids), {}, all};
     std::vector<TokenId> tail;
     if (segments.back().parse_special) tail = tokenizer_.Encode(std::span(&segments.back(), 1));
-    if (!std::equal(tail.rbegin(), tail.rend(), ids.rbegin())) tail.clear();
+    if (tail.size() > all || !std::equal(tail.rbegin(), tail.rend(), ids.rbegin())) tail.clear();
     const auto trusted = [](const tokenizer::TextSegment& segment) {
       return segment.parse_special;
     };

@@ -165,7 +165,7 @@ struct ModelConfig {
   // stream and changes all by what it gave.
   int streams = 0;
   int active_stream = 0;
-  int laurel_rank = 0;  // of a branch that is added to attention's output (LAuReL); 0: none
+  int laurel_rank = 0;  // rank of a branch added to attention's output (LAuReL); 0: none
   // [layers] Gates of a network that are less than so many standard deviations above the mean of
   // their row become 0, and the others are reduced by that bound (Gemma 3n). -infinity: all stay;
   // empty: in all layers.
@@ -182,7 +182,7 @@ struct ModelConfig {
   double query_growth = 0.0;
   int query_period = 0, query_offset = 0;
   bool growth_unrotated = false;  // in layers that do not rotate alone
-  double attention_scale = 0.0;   // of scores before softmax; 0: 1/sqrt(head_dim)
+  double attention_scale = 0.0;   // scales scores before softmax; 0: 1/sqrt(head_dim)
   bool attention_sinks = false;   // each head has a score without a value in its softmax
   float attention_softcap = 0;    // c: scores become c tanh(score / c); 0: they stay
   float logit_softcap = 0;        // the same of logits

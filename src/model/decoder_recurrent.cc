@@ -129,7 +129,7 @@ void Decoder::UpdateStates(int index, const DecoderBatch& batch, Team& team) {
       batch.states, config.state_heads * blocks, team, [&](const StateSlice& slice, int unit) {
         const int head = unit / blocks;
         const int group = config.tiled_heads ? head % config.state_groups : head / heads_of_group;
-        const int begin = unit % blocks * kernels::kStateColumns;  // of the head's values
+        const int begin = unit % blocks * kernels::kStateColumns;  // in the head's values
         const int column = head * config.state_values + begin;
         const auto first = static_cast<size_t>(slice.first_row);
         const float* row = state_rows_ + first * static_cast<size_t>(recurrent_columns_);

@@ -90,7 +90,7 @@ struct VectorModules {
   bool per_token = false;
   std::optional<LogitScore> scores;  // instead of vectors
   bool normalize = false;
-  int max_tokens = 0;      // of a text; 0: not stated
+  int max_tokens = 0;      // longest text; 0: not stated
   bool lowercase = false;  // an encoder's texts, before tokenising
   std::map<std::string, std::string> prompts;
   std::optional<std::string> default_prompt;

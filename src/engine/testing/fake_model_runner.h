@@ -70,7 +70,7 @@ class FakeModelRunner : public ModelRunner {
   // Beliefs about the engine that did not hold: empty in a correct run.
   const std::vector<std::string>& violations() const { return violations_; }
   uint64_t steps() const { return steps_; }
-  uint64_t aborted() const { return aborted_steps_; }  // of steps()
+  uint64_t aborted() const { return aborted_steps_; }  // counted in steps() too
   uint64_t tokens_computed() const { return tokens_computed_; }
   int largest_step_tokens() const { return largest_step_tokens_; }
 

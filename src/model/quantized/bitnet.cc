@@ -17,7 +17,7 @@
 namespace tutti::model::quantized {
 namespace {
 
-constexpr int kMiddle = 8;  // of a code of 4 bits
+constexpr int kMiddle = 8;  // the code of 4 bits that stands for 0
 
 // Codes of -1, 0 and 1, and 2 of bits that no published matrix has.
 class TernaryRows final : public Rows {

@@ -105,7 +105,7 @@ class Mxfp4Store final : public ViewStore {
   }
 
  private:
-  std::vector<Source> places_;  // of tensors(); without scales the tensor itself
+  std::vector<Source> places_;  // where tensors() come from; without scales the tensor itself
 };
 
 }  // namespace
