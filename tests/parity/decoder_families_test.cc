@@ -591,6 +591,14 @@ TEST(DecoderFamiliesTest, Mxfp4StaysInFourBitsFromAFolderAndAGguf) {
   }
 }
 
+// `changed`: the key whose value contradicts. `part`: of the message.
+void ExpectRefused(const Status& status, std::string_view changed, std::string_view reason,
+                   std::string_view part) {
+  ASSERT_FALSE(status.ok()) << changed;
+  EXPECT_EQ(status.reason(), reason) << changed << ": " << status;
+  EXPECT_NE(status.message().find(part), std::string::npos) << status;
+}
+
 TEST(DecoderFamiliesTest, AGptOssThatContradictsItsConfigIsRefused) {
   struct Case {
     std::string_view key;
@@ -615,9 +623,7 @@ TEST(DecoderFamiliesTest, AGptOssThatContradictsItsConfigIsRefused) {
     FamilyGolden changed = *golden;
     changed.entry.at("config").as_object()[each.key] = each.value;
     const auto weights = LoadFolder(changed, WeightMode::kF32);
-    ASSERT_FALSE(weights.ok()) << each.key;
-    EXPECT_EQ(weights.status().reason(), each.reason) << weights.status();
-    EXPECT_NE(weights.status().message().find(each.part), std::string::npos) << weights.status();
+    ExpectRefused(weights.status(), each.key, each.reason, each.part);
   }
   // A sink too few, and a bias of experts that is missing.
   for (const std::string_view name :
@@ -687,9 +693,7 @@ TEST(DecoderFamiliesTest, ADeepseekThatContradictsItsConfigIsRefused) {
     FamilyGolden changed = GoldenOf("deepseek_v3");
     changed.entry.at("config").as_object()[each.key] = each.value;
     const auto weights = LoadFolder(changed, WeightMode::kF32);
-    ASSERT_FALSE(weights.ok()) << each.key << " " << each.value;
-    EXPECT_EQ(weights.status().reason(), each.reason) << weights.status();
-    EXPECT_NE(weights.status().message().find(each.part), std::string::npos) << weights.status();
+    ExpectRefused(weights.status(), each.key, each.reason, each.part);
   }
   for (const Contradiction& each :
        {Contradiction{"norm_topk_prob", true, "model_hparam", "norm_topk_prob is true"},
@@ -698,9 +702,7 @@ TEST(DecoderFamiliesTest, ADeepseekThatContradictsItsConfigIsRefused) {
     FamilyGolden changed = GoldenOf("deepseek_v2");
     changed.entry.at("config").as_object()[each.key] = each.value;
     const auto weights = LoadFolder(changed, WeightMode::kF32);
-    ASSERT_FALSE(weights.ok()) << each.key << " " << each.value;
-    EXPECT_EQ(weights.status().reason(), each.reason) << weights.status();
-    EXPECT_NE(weights.status().message().find(each.part), std::string::npos) << weights.status();
+    ExpectRefused(weights.status(), each.key, each.reason, each.part);
   }
 }
 
@@ -722,9 +724,7 @@ TEST(DecoderFamiliesTest, ADeepseekGgufThatContradictsItsKeysIsRefused) {
       FamilyGolden changed = GoldenOf("deepseek_v3");
       changed.entry.at("keys").as_object()[each.key] = each.value;
       const auto weights = LoadGguf(changed, WeightMode::kF32, type);
-      ASSERT_FALSE(weights.ok()) << each.key << " " << each.value;
-      EXPECT_EQ(weights.status().reason(), each.reason) << weights.status();
-      EXPECT_NE(weights.status().message().find(each.part), std::string::npos) << weights.status();
+      ExpectRefused(weights.status(), each.key, each.reason, each.part);
     }
   }
 }
@@ -775,9 +775,7 @@ TEST(DecoderFamiliesTest, ALlama4ThatContradictsItsTensorsIsRefused) {
     FamilyGolden changed = GoldenOf(each.family);
     changed.entry.at("config").as_object()[each.key] = each.value;
     const auto weights = LoadFolder(changed, WeightMode::kF32);
-    ASSERT_FALSE(weights.ok()) << each.family << ", " << each.key;
-    EXPECT_EQ(weights.status().reason(), each.reason) << each.key << ": " << weights.status();
-    EXPECT_NE(weights.status().message().find(each.part), std::string::npos) << weights.status();
+    ExpectRefused(weights.status(), each.key, each.reason, each.part);
   }
   for (const Case& each :
        {Case{kDense, "attention.sliding_window", 1 << 25, "model_hparam", "sliding_window"},
@@ -797,9 +795,7 @@ TEST(DecoderFamiliesTest, ALlama4ThatContradictsItsTensorsIsRefused) {
     FamilyGolden changed = GoldenOf(each.family);
     changed.entry.at("keys").as_object()[each.key] = each.value;
     const auto weights = LoadGguf(changed, WeightMode::kF32);
-    ASSERT_FALSE(weights.ok()) << each.family << ", " << each.key;
-    EXPECT_EQ(weights.status().reason(), each.reason) << each.key << ": " << weights.status();
-    EXPECT_NE(weights.status().message().find(each.part), std::string::npos) << weights.status();
+    ExpectRefused(weights.status(), each.key, each.reason, each.part);
   }
 }
 
@@ -813,9 +809,7 @@ TEST(DecoderFamiliesTest, ABitNetThatContradictsItsTensorsIsRefused) {
     FamilyGolden changed = GoldenOf("bitnet");
     changed.entry.at("config").as_object()[each.key] = each.value;
     const auto weights = LoadFolder(changed, WeightMode::kF32);
-    ASSERT_FALSE(weights.ok()) << each.key;
-    EXPECT_EQ(weights.status().reason(), each.reason) << weights.status();
-    EXPECT_NE(weights.status().message().find(each.part), std::string::npos) << weights.status();
+    ExpectRefused(weights.status(), each.key, each.reason, each.part);
   }
   for (const std::string_view norm : {"self_attn.attn_sub_norm", "mlp.ffn_sub_norm"}) {
     FamilyGolden changed = GoldenOf("bitnet");
@@ -970,9 +964,7 @@ TEST(DecoderFamiliesTest, AGemma4ThatContradictsItsTensorsIsRefused) {
     FamilyGolden changed = GoldenOf(each.family);
     changed.entry.at("config").as_object()[each.key] = each.value;
     const auto weights = LoadFolder(changed, WeightMode::kF32);
-    ASSERT_FALSE(weights.ok()) << each.family << ", " << each.key;
-    EXPECT_EQ(weights.status().reason(), each.reason) << each.key << ": " << weights.status();
-    EXPECT_NE(weights.status().message().find(each.part), std::string::npos) << weights.status();
+    ExpectRefused(weights.status(), each.key, each.reason, each.part);
   }
 }
 
@@ -1017,9 +1009,7 @@ TEST(DecoderFamiliesTest, AGemma3nThatContradictsItsTensorsIsRefused) {
     const bool tensor = each.key.starts_with("model.");
     changed.entry.at(tensor ? "tensors" : "config").as_object()[each.key] = each.value;
     const auto weights = LoadFolder(changed, WeightMode::kF32);
-    ASSERT_FALSE(weights.ok()) << each.key;
-    EXPECT_EQ(weights.status().reason(), each.reason) << each.key << ": " << weights.status();
-    EXPECT_NE(weights.status().message().find(each.part), std::string::npos) << weights.status();
+    ExpectRefused(weights.status(), each.key, each.reason, each.part);
   }
 }
 
