@@ -147,8 +147,14 @@ const GemmKernels& OracleOf(const GemmKernels& kernels) {
 
 namespace {
 
+// Bytes of activations in bfloat16 that stay in a second cache of 2 MiB next to what else is in it,
+// and of the sums of a group of panels.
+constexpr int64_t kNearActivations = 3 << 19;
+constexpr int64_t kGroupSums = 512 << 10;
+constexpr int32_t kMostInGroup = 8;
+
 struct ScratchSizes {
-  size_t tile, rows, panel, scales;
+  size_t tile, rows, gated, panel, scales;
 };
 
 ScratchSizes SizesFor(int32_t rows, int32_t cols) {
@@ -156,17 +162,30 @@ ScratchSizes SizesFor(int32_t rows, int32_t cols) {
   // Whichever form is larger: u8 lines of many blocks, or floats of few.
   const size_t int8_blocks = static_cast<size_t>(std::min(blocks, kChunkBlocksInt8));
   const size_t float_blocks = static_cast<size_t>(std::min(blocks, kChunkBlocksFloat));
-  return {kUnitTile * kPanelRows * sizeof(float),
-          static_cast<size_t>(rows + kUnitTile) * kPanelRows * sizeof(float),
+  const size_t panel_sums = static_cast<size_t>(rows + kUnitTile) * kPanelRows * sizeof(float);
+  // What any smaller number of rows and columns may need.
+  const size_t group_sums = std::min(
+      kMostInGroup * panel_sums,
+      static_cast<size_t>(kGroupSums) + kMostInGroup * kUnitTile * kPanelRows * sizeof(float));
+  return {kUnitTile * kPanelRows * sizeof(float), std::max(panel_sums, group_sums), panel_sums,
           std::max(int8_blocks * 1024, float_blocks * 4096),
           int8_blocks * 2 * kPanelRows * sizeof(float)};
 }
 
 }  // namespace
 
+bool StaysInSecondCache(int32_t rows, int32_t cols) {
+  return int64_t{2} * rows * cols <= kNearActivations;
+}
+
+int32_t PanelsInGroup(int32_t rows) {
+  const int64_t panel_sums = int64_t{rows} * kPanelRows * static_cast<int64_t>(sizeof(float));
+  return static_cast<int32_t>(std::clamp<int64_t>(kGroupSums / panel_sums, 1, kMostInGroup));
+}
+
 size_t GemmScratchBytes(int32_t max_rows, int32_t max_cols) {
   const ScratchSizes sizes = SizesFor(max_rows, max_cols);
-  return sizes.tile + 2 * sizes.rows + sizes.panel + sizes.scales;
+  return sizes.tile + sizes.rows + sizes.gated + sizes.panel + sizes.scales;
 }
 
 GemmScratch CarveGemmScratch(std::byte* scratch, int32_t rows, int32_t cols) {
@@ -177,7 +196,7 @@ GemmScratch CarveGemmScratch(std::byte* scratch, int32_t rows, int32_t cols) {
   out.rows = reinterpret_cast<float*>(scratch);
   scratch += sizes.rows;
   out.gated = reinterpret_cast<float*>(scratch);
-  scratch += sizes.rows;
+  scratch += sizes.gated;
   out.panel = reinterpret_cast<uint8_t*>(scratch);
   scratch += sizes.panel;
   out.scales = reinterpret_cast<float*>(scratch);

@@ -269,6 +269,12 @@ struct GemmArgs {
   GemmPath path = GemmPath::kAuto;
 };
 
+// Whether so many activations in bfloat16 stay in a second cache of 2 MiB, which processors with a
+// tile unit have, next to what else is in it. If not, the unit multiplies a chunk of K by
+// PanelsInGroup() panels, 1 to 8, before the next chunk.
+bool StaysInSecondCache(int32_t rows, int32_t cols);
+int32_t PanelsInGroup(int32_t rows);
+
 // Bytes of 64-byte aligned scratch per worker for any call with at most these rows and columns.
 size_t GemmScratchBytes(int32_t max_rows, int32_t max_cols);
 
@@ -279,8 +285,8 @@ inline constexpr int kChunkBlocksBf16 = 9;
 inline constexpr int kChunkBlocksFloat = 64;
 struct GemmScratch {
   float* tile;     // [kUnitTile][32]: a register tile on its way to the epilogue
-  float* rows;     // [M + kUnitTile][32]: sums between chunks of K
-  float* gated;    // the same size: two gated panels, to be quantised together
+  float* rows;     // [PanelsInGroup()][M + kUnitTile][32]: sums between chunks of K
+  float* gated;    // [M + kUnitTile][32]: two gated panels, to be quantised together
   uint8_t* panel;  // unpacked chunk: [block][8][32 rows][4] u8, or float [k][32], or blocks of
                    // kBf16Pairs
   float* scales;   // of the chunk: [block][d[32], m[32]]

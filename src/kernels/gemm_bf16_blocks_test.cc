@@ -85,6 +85,47 @@ TEST(GemmBf16Blocks, SumsOfManyChunksAreContinued) {
   }
 }
 
+// Eleven panels are two groups, whose sums share one place; 34 rows are two tiles.
+TEST(GemmBf16Blocks, GroupsOfPanelsContinueTheirOwnSums) {
+  const int32_t n = 11 * kPanelRows, k = 256 * 3, m = 34;
+  ASSERT_GT(k, 2 * kChunkBlocksBf16 * kQuantBlock);
+  ASSERT_LT(PanelsInGroup(m), n / kPanelRows);
+  for (const tensor::DType dtype : {tensor::DType::kQ4_0, tensor::DType::kQ8_0}) {
+    const Matrix matrix(dtype, n, k, 3);
+    const std::vector<float> x = RandomFloats(static_cast<size_t>(m * k), 4);
+    const std::vector<float> want = Product(ScalarBf16TilesGemmKernels(), matrix.packed.view, x);
+    for (const GemmKernels* kernels : KernelsWith(&GemmKernels::bf16_tiles)) {
+      EXPECT_TRUE(SameBits(Product(*kernels, matrix.packed.view, x, GemmPath::kUnpacked), want))
+          << kernels->name;
+    }
+  }
+}
+
+TEST(GemmBf16Blocks, ActivationsPastTheSecondCacheAreMultipliedInGroups) {
+  const int32_t n = 10 * kPanelRows, k = 256 * 96, m = 33;
+  ASSERT_FALSE(StaysInSecondCache(m, k));
+  const Matrix matrix(tensor::DType::kQ4_1, n, k, 3);
+  const std::vector<float> x = RandomFloats(static_cast<size_t>(m * k), 4);
+  for (const GemmKernels* kernels : KernelsWith(&GemmKernels::bf16_tiles)) {
+    EXPECT_TRUE(SameBits(Product(*kernels, matrix.packed.view, x, GemmPath::kAuto),
+                         Product(*kernels, matrix.packed.view, x, GemmPath::kDirect)))
+        << kernels->name;
+  }
+}
+
+TEST(GemmBf16Blocks, ScratchHoldsTheSumsOfEveryGroup) {
+  const int32_t cols = 64;
+  for (const int32_t most : {1, 33, 511, 512, 600, 4095, 4096, 9000}) {
+    const size_t bytes = GemmScratchBytes(most, cols);
+    for (int32_t rows = 1; rows <= most; rows += 1 + rows / 9) {
+      const GemmScratch scratch = CarveGemmScratch(nullptr, rows, cols);
+      const auto floats = static_cast<size_t>(scratch.gated - scratch.rows);
+      EXPECT_GE(floats, static_cast<size_t>(PanelsInGroup(rows) * (rows + kUnitTile)) * kPanelRows);
+      EXPECT_LE(reinterpret_cast<uintptr_t>(scratch.scales), bytes) << rows << " of " << most;
+    }
+  }
+}
+
 // Each weight is off by at most one step of bfloat16, and not in one direction: the mean error of
 // many equal products is far less than half a step (0.3 %).
 TEST(GemmBf16Blocks, TheOracleEqualsTheDefinitionWithinTheRoundingOfWeights) {
