@@ -21,7 +21,9 @@
 //   - each chunk starts from an empty softmax state, and chunk states are merged left to right,
 //     whether one worker ran them all or each ran elsewhere;
 //   - quantisation scales belong to one token and head (or one query row and head);
-//     they never belong to a block.
+//     they never belong to a block;
+//   - values that a row does not see are left out of its sums, not multiplied by 0: one may be a
+//     NaN.
 #pragma once
 
 #include <cstddef>

@@ -404,6 +404,91 @@ TEST_P(AttentionTest, ASequenceOfNotANumbersSpoilsNobodyElse) {
   EXPECT_EQ(DifferingRows(rig, good, alone), 0);
 }
 
+// Makes keys and values of one token a value that is not finite. Its query stays.
+void Poison(Rig& rig, size_t sequence, int32_t position, float value) {
+  const AttentionShape& shape = rig.shape();
+  const auto width = static_cast<size_t>((shape.heads + 2 * shape.kv_heads) * shape.head_dim);
+  float* row = rig[sequence].qkv.data() + static_cast<size_t>(position) * width;
+  std::fill(row + shape.heads * shape.head_dim, row + width, value);
+}
+
+bool SameRow(Rig& rig, size_t a, size_t b, int32_t position) {
+  const size_t at = static_cast<size_t>(position) * OutWidth(rig);
+  return std::memcmp(&rig[a].out[at], &rig[b].out[at], OutWidth(rig) * sizeof(float)) == 0;
+}
+
+// A hidden value once reached the sums of rows in its block times 0, which is NaN if the value is
+// not finite: a later token of a prompt changed the rows of earlier ones.
+TEST_P(AttentionTest, AHiddenValueThatIsNotFiniteReachesNoRow) {
+  constexpr int32_t kTokens = 150;
+  const AttentionWindow windows[] = {{}, {5}, {70}, {7, true}, {50, true}};
+  for (const AttentionShape& shape : {Shape(3, 3, 32), Shape(6, 2, 48)}) {
+    for (const AttentionWindow window : windows) {
+      for (const bool both_ways : {false, true}) {
+        if (both_ways && (window.tokens == 0 || window.aligned)) continue;
+        Rig rig(GetParam(), shape, 80, 20);
+        rig.set_window(window.tokens, window.aligned);
+        if (both_ways) rig.set_both_ways();
+        if (window.tokens == 70) rig.set_sinks(std::vector<float>(6, 0.5f));
+        const size_t clean = rig.AddSequence(kTokens);
+        rig.Run(clean, kTokens);
+        float value = std::nanf("");
+        for (const int32_t hidden : {0, 31, 40, 66, 101}) {
+          const size_t poisoned = rig.AddCopy(clean);
+          Poison(rig, poisoned, hidden, value);
+          rig.Run(poisoned, hidden == 40 && !both_ways ? 13 : kTokens, 2);
+          int unlike = 0;
+          for (int32_t t = 0; t < kTokens; ++t) {
+            const bool reaches = window.tokens == 0 || std::abs(t - hidden) < window.tokens;
+            const bool behind = window.aligned && t / window.tokens != hidden / window.tokens;
+            const bool sees = (t >= hidden || both_ways) && reaches && !behind;
+            unlike += SameRow(rig, poisoned, clean, t) ? 0 : 1;
+            if (sees) continue;
+            EXPECT_TRUE(SameRow(rig, poisoned, clean, t))
+                << "token " << hidden << " reached row " << t << ", window " << window.tokens;
+          }
+          EXPECT_GT(unlike, 0) << "token " << hidden << " is not what it was";
+          value = std::isnan(value) ? INFINITY : std::nanf("");
+        }
+      }
+    }
+  }
+}
+
+// The same for rows that share an item: some of them see the token, which lies in their common
+// beginning, and the windows of the others begin behind it.
+TEST_P(AttentionTest, AHiddenValueThatIsNotFiniteReachesNoRowOfASharedItem) {
+  Rig rig(GetParam(), kSmolShape, 300, 21);
+  rig.set_window(300);
+  constexpr int32_t kCommon = 544, kHidden = 280;
+  size_t parents[2];
+  parents[0] = rig.AddSequence(kCommon);
+  parents[1] = rig.AddCopy(parents[0]);
+  Poison(rig, parents[1], kHidden, std::nanf(""));
+  rig.Run(parents[0], kCommon);
+  rig.Run(parents[1], kCommon);
+  std::vector<StepRows> steps[2];
+  for (const int32_t more : {1, 20, 40, 60}) {  // their windows begin at 246, 265, 285 and 305
+    for (int p : {0, 1}) {
+      const size_t fork = rig.AddFork(parents[p], kCommon, 700);
+      if (p == 1) {
+        std::vector<float>& qkv = rig[fork].qkv;
+        const size_t own = qkv.size() / 700 * kCommon;
+        const std::vector<float>& like = rig[steps[0].back().sequence].qkv;
+        std::copy(like.begin() + static_cast<std::ptrdiff_t>(own), like.end(),
+                  qkv.begin() + static_cast<std::ptrdiff_t>(own));
+      }
+      rig.Step({{fork, more}});
+      steps[p].push_back({fork, 1});
+    }
+  }
+  for (const auto& step : steps) rig.Step(step, 2);
+  for (size_t i = 0; i < 4; ++i) {
+    const size_t a = steps[0][i].sequence, b = steps[1][i].sequence;
+    EXPECT_EQ(SameRow(rig, a, b, rig[a].done - 1), i >= 2) << i;
+  }
+}
+
 TEST(AttentionClosenessTest, VectorTablesAgreeWithTheScalarOracle) {
   std::vector<Rig> rigs;
   const std::vector<Variant> variants = Variants();

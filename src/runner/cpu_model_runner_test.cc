@@ -224,6 +224,49 @@ TEST(CpuModelRunnerTest, LogitsThatAreNotNumbersFailTheirSliceAlone) {
   }
 }
 
+// Token 9 alone has values that are not finite in the first layer. Rows before it in its chunk and
+// block once got them times 0, so that their keys and values in the next layer were not finite
+// either: a sequence that began with a copy of these rows failed too.
+TEST(CpuModelRunnerTest, ATokenWhoseValuesAreNotFiniteSpoilsNoEarlierRow) {
+  CheckpointSpec spec = SmallSpec(DType::kF32);
+  spec.tied = false;
+  const size_t width = spec.width;
+  const auto weights = LoadEdited(spec, [&](const std::string& name, std::vector<float>& values) {
+    if (name == "token_embd.weight") {
+      for (size_t row = 0; row < values.size() / width; ++row)
+        values[row * width] = row == 9 ? 1.0f : 0.0f;
+    } else if (name == "blk.0.attn_norm.weight") {
+      values[0] = 1e30f;
+    } else if (name == "blk.0.attn_v.weight") {
+      for (size_t row = 0; row < values.size() / width; ++row) values[row * width] = 1e10f;
+    }
+  });
+  for (const model::KvDtype kv_dtype :
+       {model::KvDtype::kF32, model::KvDtype::k16Bit, model::KvDtype::kInt8}) {
+    CpuRunnerOptions options = SmallOptions(*weights);
+    options.kv_dtype = kv_dtype;
+    const auto runner = *CpuModelRunner::Create(weights, options);
+    std::vector<TokenId> prompt;
+    for (TokenId token = 20; token < 40; ++token) prompt.push_back(token);
+    const std::vector<TokenId> more = {4, 5, 6};
+    std::vector<TokenId> clean = prompt, poisoned = prompt;
+    clean.insert(clean.end(), more.begin(), more.end());
+    poisoned.insert(poisoned.end(), {9, 4});
+    const std::vector<TokenId> expected = Generate(*runner, clean, 1);
+
+    DirectDriver driver(*runner);
+    const DirectDriver::Part part{driver.NewSequence(), poisoned};
+    const auto result = driver.Step({&part, 1});
+    ASSERT_TRUE(result.ok()) << result.status();
+    if (kv_dtype == model::KvDtype::kF32) {
+      EXPECT_EQ(result->slices[0].status.reason(), "logits_not_finite");
+    }
+    const auto shared = driver.Prefill(driver.Fork(part.sequence, 20), more, 8);
+    ASSERT_TRUE(shared.ok()) << shared.status();
+    EXPECT_EQ(*shared, expected[0]);
+  }
+}
+
 // Proposals that come true save steps; those that do not leave nothing behind. The draws and their
 // log-probabilities are those of one token after the other, to the bit.
 TEST(CpuModelRunnerTest, DrawsOfProposedTokensAreThoseOfSingleSteps) {

@@ -23,7 +23,7 @@ TABLES = ["scalar", "neondot", "i8mm"]  # ascending
 # processor that has no other.
 BUT = ("*/scalar*:*AttentionTest*/scalar*:*SpanAttentionTest*/i8mm:*EveryLength*:*DecodesALongContext*:*RandomShapesAgree*:"
        "*AWindowHides*_16bit:*AWindowHides*_8bit:*AttentionTest.GivesTheSameBits*:*SharedPrefixes*:*AttentionTest.AWindowGivesTheSameBits*:AttentionCloseness*:SpanAttentionPlan*:"
-       "AttentionPlan*:AttentionReads*:MeasureGemm*:MachineLimits*")
+       "*AHidden*_8bit:*AHidden*SharedItem*:AttentionPlan*:AttentionReads*:MeasureGemm*:MachineLimits*")
 # (processor, best table, filter)
 PROCESSORS = [("max", "i8mm", f"-{BUT}"),
               ("neoverse-n1", "neondot", f"Isa*:SelectKernels*:Quantize*:Gemm.EveryInstruction*:Gemm.SumsInt*-{BUT}"),

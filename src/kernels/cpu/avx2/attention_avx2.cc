@@ -72,9 +72,27 @@ struct Tile {
   const float* v;  // [32][head_dim]
 };
 
+// Adds the values of keys [begin, end), each to the rows that see it.
+template <int kVectors, int kRows>
+TUTTI_INLINE void AddSeen(__m256 (&sum)[kRows][kVectors], const float* p, const float* v,
+                          size_t dims, const uint32_t* seen, int32_t begin, int32_t end) {
+  for (int32_t t = begin; t < end; ++t) {
+    const float* line = v + static_cast<size_t>(t) * dims;
+#pragma GCC unroll 4
+    for (int m = 0; m < kRows; ++m) {
+      if ((seen[m] >> t & 1) != 0) {
+        const __m256 x = _mm256_broadcast_ss(p + m * kBlockTokens + t);
+#pragma GCC unroll 4
+        for (int u = 0; u < kVectors; ++u)
+          sum[m][u] = _mm256_fmadd_ps(x, _mm256_loadu_ps(line + 8 * u), sum[m][u]);
+      }
+    }
+  }
+}
+
 template <int kVectors, int kRows>
 TUTTI_INLINE void AddValues(const float* p, const float (&keep)[kRows], const float* v,
-                            int32_t keys, int32_t head_dim, float* o) {
+                            const TileKeys<kRows>& keys, int32_t head_dim, float* o) {
   const size_t dims = static_cast<size_t>(head_dim);
   __m256 sum[kRows][kVectors];
 #pragma GCC unroll 4
@@ -85,7 +103,11 @@ TUTTI_INLINE void AddValues(const float* p, const float (&keep)[kRows], const fl
                                 _mm256_set1_ps(keep[m]));
     }
   }
-  Dot<kVectors, kRows>(sum, p, kBlockTokens, v, dims, keys);
+  AddSeen<kVectors, kRows>(sum, p, v, dims, keys.seen, keys.begin, keys.all_begin);
+  Dot<kVectors, kRows>(sum, p + keys.all_begin, kBlockTokens,
+                       v + static_cast<size_t>(keys.all_begin) * dims, dims,
+                       keys.all_end - keys.all_begin);
+  AddSeen<kVectors, kRows>(sum, p, v, dims, keys.seen, keys.all_end, keys.end);
 #pragma GCC unroll 4
   for (int m = 0; m < kRows; ++m) {
 #pragma GCC unroll 4
@@ -144,8 +166,7 @@ __attribute__((noinline)) void RowsByTile(const RowStates& states, int32_t row, 
     _mm256_storeu_ps(lanes, sum);
   }
 
-  const int32_t last_row = states.position[row + kRows - 1] - base + 1;
-  const int32_t keys = last_row < kBlockTokens ? last_row : kBlockTokens;
+  const TileKeys<kRows> keys = masked ? KeysOfTile<kRows>(states, row, base) : TileKeys<kRows>{};
   float* o = states.o + static_cast<size_t>(row) * dims;
   int32_t first = 0;
   for (; first + 32 <= head_dim; first += 32) {

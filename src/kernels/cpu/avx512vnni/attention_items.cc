@@ -134,13 +134,6 @@ struct Tile {
   int32_t keys;  // filled
 };
 
-// Bit t: the row sees key t of the tile. first < 32 and last >= 0: of the keys that the row sees,
-// counted from the tile's first.
-TUTTI_INLINE uint32_t VisibleKeys(int32_t first, int32_t last) {
-  const int32_t hidden = 31 - last;
-  return (0xFFFFFFFFu >> (hidden > 0 ? hidden : 0)) & (0xFFFFFFFFu << (first > 0 ? first : 0));
-}
-
 template <int kRows>
 struct Probabilities {
   alignas(64) std::byte p[kRows * kBlockTokens * 4];  // [row][32] int16 or float
@@ -149,11 +142,32 @@ struct Probabilities {
   bool raised = false;  // some row's maximum grew: not all of keep is 1
 };
 
+// Adds the values of keys [begin, end), each to the rows that see it. Floats only: in integers,
+// nothing times 0 is 0 whatever it is.
+template <int kVectors, int kRows>
+TUTTI_INLINE void AddSeen(__m512i (&sum)[kRows][kVectors], const std::byte* p, const std::byte* v,
+                          size_t v_stride, const uint32_t* seen, int32_t begin, int32_t end) {
+  for (int32_t t = begin; t < end; ++t) {
+    const std::byte* line = v + static_cast<size_t>(t) * v_stride;
+#pragma GCC unroll 8
+    for (int m = 0; m < kRows; ++m) {
+      if ((seen[m] >> t & 1) != 0) {
+        const __m512i x =
+            _mm512_set1_epi32(*reinterpret_cast<const int32_t*>(p + (m * kBlockTokens + t) * 4));
+#pragma GCC unroll 4
+        for (int u = 0; u < kVectors; ++u)
+          Float32::Multiply(sum[m][u], Float32::Load(line + u * Float32::kLineBytes), x);
+      }
+    }
+  }
+}
+
 // Values of kPart rows from kFirst on: columns [16*column, 16*(column+kVectors)) of their sums. o:
 // of row kFirst.
 template <class Number, int kVectors, int kFirst, int kPart, int kRows>
-TUTTI_INLINE void AddValuesPart(const Probabilities<kRows>& p, const Tile& tile, int32_t steps,
-                                size_t dims, float* o, int32_t column, ptrdiff_t ahead) {
+TUTTI_INLINE void AddValuesPart(const Probabilities<kRows>& p, const Tile& tile,
+                                const TileKeys<kRows>& keys, size_t dims, float* o, int32_t column,
+                                ptrdiff_t ahead) {
   constexpr size_t kStride = kBlockTokens * 4 / Number::kPerLane;
   constexpr int32_t kAllSteps = kBlockTokens / Number::kPerLane;
   __m512i sum[kPart][kVectors];
@@ -178,12 +192,22 @@ TUTTI_INLINE void AddValuesPart(const Probabilities<kRows>& p, const Tile& tile,
   }
   const std::byte* lines = tile.v + column * Number::kLineBytes;
   const size_t step_bytes = dims / 16 * Number::kLineBytes;
+  const std::byte* weights = p.p + kFirst * kStride;
+  // In integers, all keys up to the last that any row sees; the hidden ones have weight 0.
+  const int32_t begin = Number::kQuantised ? 0 : keys.all_begin;
+  const int32_t end = Number::kQuantised ? keys.end : keys.all_end;
+  const int32_t steps = (end - begin + Number::kPerLane - 1) / Number::kPerLane;
   if (steps == kAllSteps) {
-    Dot<Number, kVectors, kPart>(sum, p.p + kFirst * kStride, kStride, lines, step_bytes, kAllSteps,
-                                 ahead);
+    Dot<Number, kVectors, kPart>(sum, weights, kStride, lines, step_bytes, kAllSteps, ahead);
+  } else if constexpr (Number::kQuantised) {
+    Dot<Number, kVectors, kPart>(sum, weights, kStride, lines, step_bytes, steps, ahead);
   } else {
-    Dot<Number, kVectors, kPart>(sum, p.p + kFirst * kStride, kStride, lines, step_bytes, steps,
+    const uint32_t* seen = keys.seen + kFirst;
+    AddSeen<kVectors, kPart>(sum, weights, lines, step_bytes, seen, keys.begin, begin);
+    Dot<Number, kVectors, kPart>(sum, weights + begin * 4, kStride,
+                                 lines + static_cast<size_t>(begin) * step_bytes, step_bytes, steps,
                                  ahead);
+    AddSeen<kVectors, kPart>(sum, weights, lines, step_bytes, seen, end, keys.end);
   }
 #pragma GCC unroll 8
   for (int m = 0; m < kPart; ++m) {
@@ -204,13 +228,14 @@ TUTTI_INLINE void AddValuesPart(const Probabilities<kRows>& p, const Tile& tile,
 
 // All rows: more than 4 x 4 accumulators at once and GCC 12 spills.
 template <class Number, int kVectors, int kRows>
-TUTTI_INLINE void AddValues(const Probabilities<kRows>& p, const Tile& tile, int32_t steps,
-                            size_t dims, float* o, int32_t column, ptrdiff_t ahead) {
+TUTTI_INLINE void AddValues(const Probabilities<kRows>& p, const Tile& tile,
+                            const TileKeys<kRows>& keys, size_t dims, float* o, int32_t column,
+                            ptrdiff_t ahead) {
   if constexpr (kRows <= 4) {
-    AddValuesPart<Number, kVectors, 0, kRows>(p, tile, steps, dims, o, column, ahead);
+    AddValuesPart<Number, kVectors, 0, kRows>(p, tile, keys, dims, o, column, ahead);
   } else {
-    AddValuesPart<Number, kVectors, 0, 3>(p, tile, steps, dims, o, column, ahead);
-    AddValuesPart<Number, kVectors, 3, kRows - 3>(p, tile, steps, dims, o + 3 * dims, column, 0);
+    AddValuesPart<Number, kVectors, 0, 3>(p, tile, keys, dims, o, column, ahead);
+    AddValuesPart<Number, kVectors, 3, kRows - 3>(p, tile, keys, dims, o + 3 * dims, column, 0);
   }
 }
 
@@ -229,6 +254,7 @@ __attribute__((noinline)) void RowsByTile(const RowStates& states, int32_t row, 
 
   constexpr float kTop = static_cast<float>(Number::kProbabilityTop);
 
+  const TileKeys<kRows> keys = KeysOfTile<kRows>(states, row, base);
   Probabilities<kRows> p;
   // Quantised: the greatest value scale of the tile, and the factors that bring 1 * value to int16
   // under it.
@@ -248,7 +274,7 @@ __attribute__((noinline)) void RowsByTile(const RowStates& states, int32_t row, 
 #pragma GCC unroll 8
   for (int m = 0; m < kRows; ++m) {
     const int32_t r = row + m;
-    const uint32_t visible = VisibleKeys(states.first[r] - base, states.position[r] - base);
+    const uint32_t visible = keys.seen[m];
     const __mmask16 lanes[2] = {static_cast<__mmask16>(visible),
                                 static_cast<__mmask16>(visible >> 16)};
     const __m512 hidden = _mm512_set1_ps(kNoScore);
@@ -315,24 +341,21 @@ __attribute__((noinline)) void RowsByTile(const RowStates& states, int32_t row, 
     _mm512_store_ps(sum_lanes, sum);
   }
 
-  const int32_t last_row = states.position[row + kRows - 1] - base + 1;
-  const int32_t keys = last_row < kBlockTokens ? last_row : kBlockTokens;
-  const int32_t steps = (keys + Number::kPerLane - 1) / Number::kPerLane;
   const size_t dims = static_cast<size_t>(head_dim);
   float* o = states.o + static_cast<size_t>(row) * dims;
   int32_t column = 0;
   for (; column + 4 <= head_dim / 16; column += 4)
-    AddValues<Number, 4>(p, tile, steps, dims, o, column, ahead);
+    AddValues<Number, 4>(p, tile, keys, dims, o, column, ahead);
   if (kHeadDim == 0) {
     switch (head_dim / 16 - column) {
       case 3:
-        AddValues<Number, 3>(p, tile, steps, dims, o, column, ahead);
+        AddValues<Number, 3>(p, tile, keys, dims, o, column, ahead);
         break;
       case 2:
-        AddValues<Number, 2>(p, tile, steps, dims, o, column, ahead);
+        AddValues<Number, 2>(p, tile, keys, dims, o, column, ahead);
         break;
       case 1:
-        AddValues<Number, 1>(p, tile, steps, dims, o, column, ahead);
+        AddValues<Number, 1>(p, tile, keys, dims, o, column, ahead);
         break;
       default:
         break;

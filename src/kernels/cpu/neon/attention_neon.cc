@@ -85,9 +85,27 @@ struct Tile {
   const float* v;  // [32][head_dim]
 };
 
+// Adds the values of keys [begin, end), each to the rows that see it.
+template <int kVectors, int kRows>
+TUTTI_INLINE void AddSeen(float32x4_t (&sum)[kRows][kVectors], const float* p, const float* v,
+                          size_t dims, const uint32_t* seen, int32_t begin, int32_t end) {
+  for (int32_t t = begin; t < end; ++t) {
+    const float* line = v + static_cast<size_t>(t) * dims;
+    TUTTI_UNROLL(3)
+    for (int m = 0; m < kRows; ++m) {
+      if ((seen[m] >> t & 1) != 0) {
+        const float32x4_t x = vdupq_n_f32(p[m * kBlockTokens + t]);
+        TUTTI_UNROLL(8)
+        for (int u = 0; u < kVectors; ++u)
+          sum[m][u] = vfmaq_f32(sum[m][u], vld1q_f32(line + 4 * u), x);
+      }
+    }
+  }
+}
+
 template <int kVectors, int kRows>
 TUTTI_INLINE void AddValues(const float* p, const float (&keep)[kRows], const float* v,
-                            int32_t keys, int32_t head_dim, float* o) {
+                            const TileKeys<kRows>& keys, int32_t head_dim, float* o) {
   const size_t dims = static_cast<size_t>(head_dim);
   float32x4_t sum[kRows][kVectors];
   TUTTI_UNROLL(3)
@@ -97,7 +115,11 @@ TUTTI_INLINE void AddValues(const float* p, const float (&keep)[kRows], const fl
       sum[m][u] = vmulq_n_f32(vld1q_f32(o + static_cast<size_t>(m) * dims + 4 * u), keep[m]);
     }
   }
-  Dot<kVectors, kRows>(sum, p, kBlockTokens, v, dims, keys);
+  AddSeen<kVectors, kRows>(sum, p, v, dims, keys.seen, keys.begin, keys.all_begin);
+  Dot<kVectors, kRows>(sum, p + keys.all_begin, kBlockTokens,
+                       v + static_cast<size_t>(keys.all_begin) * dims, dims,
+                       keys.all_end - keys.all_begin);
+  AddSeen<kVectors, kRows>(sum, p, v, dims, keys.seen, keys.all_end, keys.end);
   TUTTI_UNROLL(3)
   for (int m = 0; m < kRows; ++m) {
     TUTTI_UNROLL(8)
@@ -169,8 +191,7 @@ __attribute__((noinline)) void RowsByTile(const RowStates& states, int32_t row, 
     vst1q_f32(lanes + 4, sum[1]);
   }
 
-  const int32_t last_row = states.position[row + kRows - 1] - base + 1;
-  const int32_t keys = last_row < kBlockTokens ? last_row : kBlockTokens;
+  const TileKeys<kRows> keys = masked ? KeysOfTile<kRows>(states, row, base) : TileKeys<kRows>{};
   float* o = states.o + static_cast<size_t>(row) * dims;
   int32_t first = 0;
   for (; first + 32 <= head_dim; first += 32) {
