@@ -363,11 +363,11 @@ void DecoderInstance::EndChoice(RequestState& work, SequenceOutput& choice,
   event.stop_reason = std::move(stop_reason);
   work.stream->Append(std::move(event));
   if (choice.sequence.choice == 0) work.finish_reason = reason;
-  Leave(work, choice, /*keep_tail_for_reuse=*/true);
+  Leave(work, choice, /*reusable=*/true);
   if (--work.live_choices == 0) EndRequest(work, OkStatus(), now);
 }
 
-void DecoderInstance::Leave(RequestState& work, SequenceOutput& choice, bool keep_tail_for_reuse) {
+void DecoderInstance::Leave(RequestState& work, SequenceOutput& choice, bool reusable) {
   choice.ended = true;
   --live_choices_;
   // Tokens that the step drew after a stop string were not delivered, so they do not count as
@@ -380,7 +380,7 @@ void DecoderInstance::Leave(RequestState& work, SequenceOutput& choice, bool kee
   work.usage.accepted_prediction_tokens += s.prediction.accepted();
   work.usage.rejected_prediction_tokens += s.prediction.rejected();
   if (drafter_.has_value()) drafter_->Release(choice.sequence);
-  scheduler_.Finish(choice.sequence, keep_tail_for_reuse);
+  scheduler_.Finish(choice.sequence, reusable);
 }
 
 // The one place where a request ends.
@@ -390,7 +390,7 @@ void DecoderInstance::EndRequest(RequestState& work, Status status, TimePoint no
     work.computed_tokens += s.computed;
     if (!choice->ended) {
       const bool failed = status.code() == StatusCode::kInternal;
-      Leave(work, *choice, /*keep_tail_for_reuse=*/!failed);
+      Leave(work, *choice, /*reusable=*/!failed);
     }
     by_sequence_[s.id] = nullptr;
     free_ids_.push_back(s.id);

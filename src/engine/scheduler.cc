@@ -63,7 +63,7 @@ void Scheduler::Resume(Sequence& s) {
   waiting_.Insert(s);
 }
 
-void Scheduler::Finish(Sequence& s, bool keep_tail_for_reuse) {
+void Scheduler::Finish(Sequence& s, bool reusable) {
   CHECK(planned_.empty()) << "a sequence leaves inside a step";
   switch (s.state()) {
     case SequenceState::kRunning:
@@ -79,7 +79,7 @@ void Scheduler::Finish(Sequence& s, bool keep_tail_for_reuse) {
   }
   memory_.SetIdle(s, false);
   SetSuspect(s, false);
-  memory_.Release(s, keep_tail_for_reuse);
+  memory_.Release(s, reusable);
   if (s.root != kv::kNoRoot) pool_.index().ReleaseRoot(std::exchange(s.root, kv::kNoRoot));
   waiting_.LeaveTenant(s.tenant);
   s.SetState(SequenceState::kFinished);
@@ -184,7 +184,7 @@ void Scheduler::Rollback() {
     planned_.pop_back();
     if (!SequenceMemory::StateLost(s)) continue;
     EraseRunning(s);
-    memory_.Release(s, /*keep_tail=*/true);
+    memory_.Release(s, /*reusable=*/true);
     s.SetState(SequenceState::kWaiting);
     s.refused_at.reset();
     waiting_.Insert(s);

@@ -84,7 +84,8 @@ class Scheduler {
   void Pause(Sequence& sequence);
   void Resume(Sequence& sequence);
   // Removes a sequence in any state and frees what it holds. Not between Plan and Commit.
-  void Finish(Sequence& sequence, bool keep_tail_for_reuse);
+  // `reusable`: false if what it computed may be wrong (SequenceMemory::Release).
+  void Finish(Sequence& sequence, bool reusable);
 
   // Plans a step and reserves its blocks. The plan stays valid until the next call of any method
   // except TakeDrafts, Constrain and Commit. A plan may have no slice; Commit (with an empty

@@ -186,7 +186,7 @@ void Scheduler::Preempt(Sequence& s, Preempted::Cause cause) {
   preempted_.push_back({&s, s.computed, cause});
   ++preemptions_;
   EraseRunning(s);
-  memory_.Release(s, /*keep_tail=*/true);
+  memory_.Release(s, /*reusable=*/true);
   if (++s.preemptions >= options_.max_preemptions) s.pinned = true;
   s.SetState(SequenceState::kWaiting);
   s.refused_at.reset();

@@ -210,10 +210,11 @@ void SequenceMemory::IndexFull(Sequence& s) {
   }
 }
 
-void SequenceMemory::Release(Sequence& s, bool keep_tail) {
+void SequenceMemory::Release(Sequence& s, bool reusable) {
   DropCopy(s);
   kv::BlockId tail = kv::kNoBlock;  // where the sequence ends
-  if (keep_tail && s.root != kv::kNoRoot) {
+  if (!reusable) pool_.Forget(s.blocks);
+  if (reusable && s.root != kv::kNoRoot) {
     const int indexed = s.indexed * kBlockTokens;
     if (s.computed > indexed && s.indexed < s.blocks.size()) {
       tail =
@@ -365,7 +366,7 @@ bool SequenceMemory::ReclaimIdle(const Sequence& except) {
   }
   if (victim == nullptr) return false;
   SetIdle(*victim, false);
-  Release(*victim, /*keep_tail=*/true);
+  Release(*victim, /*reusable=*/true);
   return true;
 }
 

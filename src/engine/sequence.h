@@ -222,9 +222,10 @@ class SequenceMemory {
   // --- of a sequence ---
   void DropCopy(Sequence& s);   // the copied block is no longer needed, or not wanted
   void IndexFull(Sequence& s);  // enters blocks that became full into the prefix index
-  // Frees all memory; with `keep_tail` the last, partly filled block is kept in the prefix index,
-  // and the recurrent state becomes the checkpoint of the last block.
-  void Release(Sequence& s, bool keep_tail);
+  // Frees all memory. With `reusable` the last, partly filled block is kept in the prefix index
+  // too, and the recurrent state becomes the checkpoint of the last block. Without, what the
+  // sequence computed leaves the index, unless another sequence uses or has continued it.
+  void Release(Sequence& s, bool reusable);
 
   // --- its blocks in layers with a window ---
   // Appends `count` blocks for a step; from sequences that do not run, if need be. The admission

@@ -15,6 +15,7 @@ using testing::FakeModelOptions;
 using testing::HarnessClient;
 using testing::TestPrompt;
 using testing::TestRequest;
+using testing::TextOf;
 
 EngineOptions AnyPromptLength(int max_num_seqs) {
   EngineOptions options;
@@ -162,6 +163,65 @@ TEST(Transaction, ARunnerThatAnswersNonsenseFailsTheSequenceNotTheProcess) {
     ASSERT_TRUE(g->stream().ended());
     EXPECT_EQ(g->stream().status().reason(), "internal_error");
   }
+}
+
+// Blocks that earlier slices of a failed sequence had filled once stayed in the prefix index.
+TEST(Transaction, AFailedSequenceLeavesNothingInThePrefixIndex) {
+  for (const int kind : {0, 1, 2}) {
+    FakeModelOptions model;
+    model.limits.kv_blocks = 256;
+    if (kind == 1) {
+      model.limits.window = 64;
+      model.limits.window_blocks = 60;
+    }
+    if (kind == 2) model.limits.state_slots = 16;
+    EngineOptions options = AnyPromptLength(4);
+    options.scheduler.prefill_chunk = options.scheduler.prefill_chunk_alone = 32;
+    options.scheduler.speculate = false;  // draft tokens are computed too
+    EngineHarness h(options, model);
+    bool fails = true;
+    h.runner().fault = [&](const StepPlan&, const SequenceSlice* slice) {
+      return fails && slice != nullptr && slice->sample ? Internal("not finite") : OkStatus();
+    };
+    h.MustSubmit(TestRequest(TestPrompt(1, 200), 5));
+    ASSERT_TRUE(h.RunToEnd());
+    EXPECT_GT(h.runner().steps(), 5u);
+    ExpectOnlyOneFailed(h, 0, "internal_error");
+    const kv::KvBlockPool& pool = h.engine().decoder_for_test().pool();
+    EXPECT_EQ(pool.index().size(), 0) << kind;
+    EXPECT_EQ(pool.free(), pool.total());
+    EXPECT_EQ(pool.windows().free(), pool.windows().total());
+    EXPECT_EQ(pool.states().free(), pool.states().total());
+    fails = false;
+    EXPECT_EQ(h.TokensComputed(TestRequest(TestPrompt(1, 200), 5)), 200 + 4) << kind;
+    ExpectOnlyOneFailed(h, 0, "internal_error");
+  }
+}
+
+TEST(Transaction, AFailedSequenceTakesNothingFromOthersWithItsBeginning) {
+  EngineOptions options = AnyPromptLength(4);
+  options.scheduler.prefill_chunk = options.scheduler.prefill_chunk_alone = 32;
+  options.scheduler.speculate = false;  // slices of more than one token are of prompts
+  FakeModelOptions model;
+  model.limits.kv_blocks = 256;
+  EngineHarness h(options, model);
+  bool fails = false;
+  h.runner().fault = [&](const StepPlan&, const SequenceSlice* slice) {
+    const bool strike = fails && slice != nullptr && slice->sample && slice->tokens.size() > 1;
+    return strike ? Internal("not finite") : OkStatus();
+  };
+  const std::vector<TokenId> common = TestPrompt(1, 3 * kBlockTokens);
+  h.MustSubmit(TestRequest(TextOf(common, TestPrompt(2, 50)), 80));
+  ASSERT_TRUE(h.RunUntil([&] { return h.client(0).choices[0].tokens.size() > 2; }));
+  fails = true;  // while the first decodes
+  h.MustSubmit(TestRequest(TextOf(common, TestPrompt(3, 50)), 5));
+  ASSERT_TRUE(h.RunToEnd());
+  fails = false;
+  ExpectOnlyOneFailed(h, 1, "internal_error");
+  h.MustSubmit(TestRequest(TextOf(common, TestPrompt(4, 50)), 5));
+  ASSERT_TRUE(h.RunToEnd());
+  ExpectOnlyOneFailed(h, 1, "internal_error");
+  EXPECT_EQ(h.client(2).usage.cached_tokens, 3 * kBlockTokens);
 }
 
 // A choice that fails ends its request, siblings included, once.

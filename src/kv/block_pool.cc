@@ -102,6 +102,17 @@ BlockId KvBlockPool::Index(BlockTable& table, int i, RootId root, std::span<cons
   return canonical;
 }
 
+void KvBlockPool::Forget(const BlockTable& table) {
+  for (int i = table.size() - 1; i >= 0; --i) {
+    const BlockId block = table[i];
+    if (!index_.indexed(block)) continue;
+    if (references(block) > 1 || !index_.leaf(block)) return;
+    index_.Remove(block);
+    states_.Forget(block);
+    windows_.Forget(block);
+  }
+}
+
 void KvBlockPool::PopBack(BlockTable& table) {
   const BlockId block = table.ids_.back();
   CHECK_EQ(table.generations_.back(), generation(block));

@@ -108,6 +108,58 @@ TEST(KvBlockPool, EqualBlocksBecomeOne) {
   EXPECT_EQ(pool.cached(), 1);
 }
 
+// Fills `blocks` new blocks of `table` with tokens that begin with `first`, and enters them.
+void FillBlocks(KvBlockPool& pool, BlockTable& table, RootId root, int blocks, TokenId first) {
+  for (int b = 0; b < blocks; ++b) {
+    Result<KvReservation> r = pool.Reserve(table, 1, 1);
+    ASSERT_TRUE(r.ok());
+    r->Commit();
+    pool.Index(table, table.size() - 1, root, std::vector<TokenId>(kBlockTokens, first + b));
+  }
+}
+
+TEST(KvBlockPool, ForgottenBlocksLeaveTheIndexAndTheirTableKeepsThem) {
+  KvBlockPool pool(8, {}, 2, 2);
+  const RootId root = pool.index().AcquireRoot("", "");
+  BlockTable table;
+  FillBlocks(pool, table, root, 3, 5);
+  const SlotId slot = pool.windows().Take();
+  pool.windows().Attach(table[2], slot);
+  pool.Forget(table);
+  EXPECT_EQ(pool.index().size(), 0);
+  EXPECT_EQ(pool.windows().Of(table[2]), kNoSlot);
+  EXPECT_EQ(pool.active(), 3);
+  std::string why;
+  EXPECT_TRUE(pool.index().Check(&why)) << why;
+  pool.windows().Drop(slot);
+  pool.Release(table);
+  EXPECT_EQ(pool.free(), 8);
+  pool.index().ReleaseRoot(root);
+}
+
+TEST(KvBlockPool, BlocksThatOthersUseOrContinueAreNotForgotten) {
+  KvBlockPool pool(8);
+  const RootId root = pool.index().AcquireRoot("", "");
+  BlockTable table, other;
+  FillBlocks(pool, table, root, 2, 5);
+  pool.Share(other, table.ids().first(1));
+  FillBlocks(pool, other, root, 1, 20);
+  pool.Release(other);
+  FillBlocks(pool, table, root, 1, 7);
+  pool.Share(other, table.ids().first(2));
+  pool.Forget(table);  // `other` uses two of the three
+  EXPECT_EQ(pool.index().size(), 3);
+  pool.Release(other);
+  pool.Forget(table);  // a cached block continues the first
+  EXPECT_EQ(pool.index().size(), 2);
+  EXPECT_TRUE(pool.index().indexed(table[0]));
+  EXPECT_FALSE(pool.index().indexed(table[1]));
+  std::string why;
+  EXPECT_TRUE(pool.index().Check(&why)) << why;
+  pool.Release(table);
+  EXPECT_EQ(pool.cached(), 2);
+}
+
 TEST(KvBlockPool, AnInjectedFaultFailsOneOwnerOnly) {
   KvBlockPool pool(4);
   pool.SetAllocationFault([](uint32_t owner) { return owner == 7; });

@@ -264,9 +264,14 @@ void PrefixIndex::UpdateEvictable(BlockId block) {
 BlockId PrefixIndex::EvictLeastRecentlyUsed() {
   if (evictable_.empty()) return kNoBlock;
   const BlockId block = evictable_.front();
-  HeapRemove(block);
-  Unlink(block);
+  Remove(block);
   return block;
+}
+
+void PrefixIndex::Remove(BlockId block) {
+  CHECK(indexed(block) && leaf(block));
+  if (at(block).heap_slot >= 0) HeapRemove(block);
+  Unlink(block);
 }
 
 void PrefixIndex::Unlink(BlockId block) {
@@ -288,7 +293,7 @@ void PrefixIndex::Unlink(BlockId block) {
   if (node.next_sibling != kNoBlock) at(node.next_sibling).previous_sibling = node.previous_sibling;
 
   node.root = kNoRoot;
-  --unreferenced_;
+  if (!node.referenced) --unreferenced_;
   --size_;
   if (parent != kNoBlock) UpdateEvictable(parent);
   ReleaseRoot(root);

@@ -78,6 +78,10 @@ class PrefixIndex {
   bool indexed(BlockId block) const { return nodes_[static_cast<size_t>(block)].root != kNoRoot; }
   // Called by the pool when the first reference appears or the last one goes.
   void SetReferenced(BlockId block, bool referenced);
+  // Whether the index has no block that continues this one.
+  bool leaf(BlockId block) const { return at(block).first_child == kNoBlock; }
+  // Forgets a leaf, referenced or not.
+  void Remove(BlockId block);
   // Forgets the least recently used unreferenced leaf and returns its block, or kNoBlock.
   BlockId EvictLeastRecentlyUsed();
 
