@@ -3,6 +3,7 @@
 find_package(Threads REQUIRED)
 find_package(Boost 1.81 REQUIRED COMPONENTS json)
 find_package(OpenSSL REQUIRED)
+find_package(CURL 7.85 REQUIRED)
 find_package(ICU REQUIRED COMPONENTS uc i18n)
 find_package(fmt REQUIRED)
 find_package(spdlog REQUIRED)

@@ -11,6 +11,7 @@
 #include "app/loading/loading.h"
 #include "app/local_dialog.h"
 #include "app/local_inference.h"
+#include "cli/pull.h"
 #include "client/http_client.h"
 #include "client/mqtt/chat.h"
 #include "client/served_models.h"
@@ -314,7 +315,7 @@ Result<std::unique_ptr<ChatPartner>> MakeLocalPartner(const std::string& model,
                                                       const app::Settings& settings,
                                                       const SamplingOptions& sampling,
                                                       const std::optional<KeptDialog>& kept) {
-  ASSIGN_OR_RETURN(const app::ModelRef ref, app::ResolveModel(model));
+  ASSIGN_OR_RETURN(const app::ModelRef ref, FindModel(settings, model));
   auto partner = std::make_unique<LocalPartner>(settings, sampling);
   RETURN_IF_ERROR(partner->Load(ref, kept));
   return std::unique_ptr<ChatPartner>(std::move(partner));

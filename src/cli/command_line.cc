@@ -31,10 +31,11 @@ constexpr char kIntroduction[] =
     "  tutti run smollm2-135m-instruct -p \"Why is the sky blue?\"\n"
     "  tutti chat smollm2-135m-instruct\n"
     "  tutti embed all-minilm-l6-v2 \"A cat sits on the mat.\"\n"
+    "  tutti pull Qwen/Qwen3-0.6B-GGUF:Q8_0     fetch a model, to serve it by this name\n"
     "\n"
     "MODEL is a .gguf file, a packed one (`tutti pack`), a model's folder, the name of a known\n"
-    "model, or NAME=any of these to choose the name clients use; an encoder's may end in its\n"
-    "arithmetic (all-minilm-l6-v2:f32).\n"
+    "model, ORG/NAME[:QUANT] of a hub (`tutti pull`), or NAME=any of these to choose the name\n"
+    "clients use; an encoder's may end in its arithmetic (all-minilm-l6-v2:f32).\n"
     "Options may also stand in a TOML file (--config) or in the environment (--max-num-seqs 8 is "
     "TUTTI_MAX_NUM_SEQS=8);\n"
     "flag > environment > file > default.";
@@ -87,18 +88,14 @@ constexpr FamiliarName kFamiliarNames[] = {
     {"--lora", "adapters are not read: merge one into its model first"},
     {"--alias", "NAME=MODEL gives a model the name that clients use"},
     {"--served-model-name", "NAME=MODEL gives a model the name that clients use"},
-    {"--hf-repo",
-     "no command fetches models: give the path of a .gguf file or of a model's folder"},
+    {"--hf-repo", "give ORG/NAME:QUANT as MODEL, after `tutti pull ORG/NAME:QUANT`"},
+    {"-hf", "give ORG/NAME:QUANT as MODEL, after `tutti pull ORG/NAME:QUANT`"},
     {"--api-key", "--api-key-file"},
     {"--password", "--password-stdin"},
     {"-m", "the model stands without an option, right behind the command"},
     {"--model", "the model stands without an option, right behind the command"},
-    {"pull",
-     "no command fetches models: give the path of a .gguf file or of a model's folder; `make "
-     "models` fetches the known ones"},
-    {"list",
-     "give the path of a .gguf file or of a model's folder; GET /v1/models lists what a server "
-     "serves"},
+    {"list", "models"},
+    {"download", "pull"},
     {"generate", "run"},
 };
 
@@ -388,6 +385,8 @@ std::vector<std::unique_ptr<Command>> DeclareCommands(CLI::App& parser) {
   commands.push_back(MakeInspectCommand());
   commands.push_back(MakeQuantizeCommand());
   commands.push_back(MakePackCommand());
+  commands.push_back(MakePullCommand());
+  commands.push_back(MakeModelsCommand());
   commands.push_back(MakeKeysCommand());
   commands.push_back(MakeUsersCommand());
   commands.push_back(MakeUsageCommand());

@@ -104,6 +104,8 @@ std::unique_ptr<Command> MakeTokenizeCommand();
 std::unique_ptr<Command> MakeInspectCommand();
 std::unique_ptr<Command> MakeQuantizeCommand();
 std::unique_ptr<Command> MakePackCommand();
+std::unique_ptr<Command> MakePullCommand();
+std::unique_ptr<Command> MakeModelsCommand();
 std::unique_ptr<Command> MakeKeysCommand();
 std::unique_ptr<Command> MakeUsersCommand();
 std::unique_ptr<Command> MakeUsageCommand();

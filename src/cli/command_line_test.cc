@@ -84,7 +84,7 @@ TEST(CommandLine, HelpShowsCommonOptionsAndTopicsAll) {
     return lines;
   };
   const std::string brief = HelpOf(*serve);
-  EXPECT_EQ(count(brief), 25 + 3) << "--config, --print-config and --help-all: " << brief;
+  EXPECT_EQ(count(brief), 26 + 3) << "--config, --print-config and --help-all: " << brief;
   EXPECT_EQ(brief.find("--sched-itl-target-ms"), std::string::npos);
   EXPECT_THROW(parser.parse("serve --help-all", /*program_name_included=*/false), CLI::Success);
   const std::string all = HelpOf(*serve);
@@ -173,11 +173,12 @@ TEST(CommandLine, NamesOfOtherProgramsAreAnsweredWithOurs) {
       {{"serve", "--ctx-size", "512"}, "--ctx-size: here it is --context"},
       {{"serve", "--cache-type-k", "q8_0"}, "--cache-type-k: here it is --kv-dtype"},
       {{"serve", "-ngl", "99"}, "-ngl: all layers are computed on the processor"},
-      {{"serve", "--hf-repo", "a/b"}, "--hf-repo: no command fetches models"},
+      {{"serve", "--hf-repo", "a/b"}, "--hf-repo: give ORG/NAME:QUANT as MODEL"},
       {{"serve", "--alias=x"}, "--alias: NAME=MODEL gives a model the name"},
       {{"run", "m.gguf", "-md", "d.gguf"}, "-md: here it is --draft"},
       {{"serve", "--api-key", "k"}, "--api-key-file FILE, or TUTTI_API_KEY"},
-      {{"pull", "smollm2"}, "no command \"pull\": no command fetches models"},
+      {{"list"}, "no command \"list\": here it is models"},
+      {{"models", "remove"}, "not expected: remove"},
       {{"srve"}, "did you mean serve?"},
       {{"keys", "del"}, "no command \"del\"; there are create, list, rotate, revoke"},
       {{"bench", "nope"}, "no command \"nope\"; there are engine, strategies, "},

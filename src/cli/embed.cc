@@ -14,6 +14,7 @@
 #include "app/local_inference.h"
 #include "cli/command_line.h"
 #include "cli/number_option.h"
+#include "cli/pull.h"
 #include "cli/text_lines.h"
 #include "protocol/encoding/call.h"
 #include "protocol/json/json_writer.h"
@@ -58,7 +59,7 @@ class EmbedCommand final : public Command {
     const Result<app::Settings> settings = options_.Resolve({{"encode.decoders", "on"}});
     if (!settings.ok()) return FailConfig(settings.status());
     if (options_.PrintedConfig(*settings, /*with_server_options=*/false)) return kExitOk;
-    const Result<app::ModelRef> ref = app::ResolveModel(model_);
+    const Result<app::ModelRef> ref = FindModel(*settings, model_);
     if (!ref.ok()) return Fail(ref.status());
     name_ = ref->served_name;
     app::LocalInference inference(*settings, nullptr);

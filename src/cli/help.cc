@@ -45,6 +45,7 @@ constexpr std::array kKeys = std::to_array<KeysOfTopic>({
     {"reasoning", "model"},
     {"tool-format", "model"},
     {"generation-config", "model"},
+    {"pull", "model"},
     {"max-num-seqs", "scheduling"},
     {"prefill-chunk", "scheduling"},
     {"strategy", "scheduling"},
@@ -89,12 +90,32 @@ constexpr std::array kKeys = std::to_array<KeysOfTopic>({
 });
 
 // Options for most users: size and speed of the model, listen address, access, and data folder.
-constexpr std::array<std::string_view, 25> kCommon = {
-    "threads",        "context",      "dtype",           "kv-cache-bytes", "kv-dtype",
-    "speculate",      "reasoning",    "max-num-seqs",    "queue",          "host",
-    "port",           "grpc-port",    "tls-cert",        "tls-key",        "cors-origin",
-    "any-model-name", "api-key-file", "http.access_log", "mqtt-port",      "cache.exact",
-    "role",           "store",        "log-level",       "drain_s",        "memory.limit_bytes"};
+constexpr std::array<std::string_view, 26> kCommon = {"threads",
+                                                      "context",
+                                                      "dtype",
+                                                      "kv-cache-bytes",
+                                                      "kv-dtype",
+                                                      "speculate",
+                                                      "reasoning",
+                                                      "pull",
+                                                      "max-num-seqs",
+                                                      "queue",
+                                                      "host",
+                                                      "port",
+                                                      "grpc-port",
+                                                      "tls-cert",
+                                                      "tls-key",
+                                                      "cors-origin",
+                                                      "any-model-name",
+                                                      "api-key-file",
+                                                      "http.access_log",
+                                                      "mqtt-port",
+                                                      "cache.exact",
+                                                      "role",
+                                                      "store",
+                                                      "log-level",
+                                                      "drain_s",
+                                                      "memory.limit_bytes"};
 
 class HelpCommand final : public Command {
  public:

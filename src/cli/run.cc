@@ -22,6 +22,7 @@
 #include "base/text_file.h"
 #include "cli/command_line.h"
 #include "cli/generation.h"
+#include "cli/pull.h"
 #include "protocol/json/json.h"
 #include "protocol/schema/chat_fields.h"
 #include "protocol/schema/checked_object.h"
@@ -192,7 +193,7 @@ class RunCommand final : public Command {
       return FailConfig(InvalidArgument(
           "invalid_value", "--chat-template-kwargs has no effect with --raw; leave one out"));
     }
-    const Result<app::ModelRef> ref = app::ResolveModel(model_);
+    const Result<app::ModelRef> ref = FindModel(*settings, model_);
     if (!ref.ok()) return Fail(ref.status());
     if (prompt_ == "-" || app_->count("--prompt") == 0) {
       if (const int status = ReadPrompt(); status != kExitOk) return status;

@@ -16,16 +16,18 @@
 #include "app/process/process_signals.h"
 #include "app/roles.h"
 #include "cli/command_line.h"
+#include "cli/pull.h"
 
 namespace tutti::cli {
 namespace {
 
 // The models that the arguments name; the default one if there are none.
-Result<std::vector<app::ModelRef>> ResolveModels(std::vector<std::string> arguments) {
+Result<std::vector<app::ModelRef>> ResolveModels(const app::Settings& settings,
+                                                 std::vector<std::string> arguments) {
   if (arguments.empty()) arguments.emplace_back();
   std::vector<app::ModelRef> models;
   for (const std::string& argument : arguments) {
-    ASSIGN_OR_RETURN(app::ModelRef model, app::ResolveModel(argument));
+    ASSIGN_OR_RETURN(app::ModelRef model, FindModel(settings, argument));
     models.push_back(std::move(model));
   }
   return models;
@@ -49,10 +51,11 @@ class ServeCommand final : public Command {
         "]}'\n"
         "Ready when it prints its address, and GET /readyz answers 200. SIGTERM drains and exits "
         "0.");
-    app_->add_option("MODEL", models_,
-                     "a .gguf or packed file, a folder or a known model, or NAME=MODEL (default: "
-                     "smollm2-135m-instruct);\n"
-                     "several share the machine; the command line is the only place for them")
+    app_->add_option(
+            "MODEL", models_,
+            "a .gguf or packed file, a folder, a known or pulled model, or NAME=MODEL (default: "
+            "smollm2-135m-instruct);\n"
+            "several share the machine; the command line is the only place for them")
         ->check(ModelName());
     options_.AddTo(*app_, app::OptionGroup::kServer);
   }
@@ -62,7 +65,7 @@ class ServeCommand final : public Command {
     if (!settings.ok()) return FailConfig(settings.status());
     if (options_.PrintedConfig(*settings, /*with_server_options=*/true)) return kExitOk;
     if (settings->Text("role") == "frontend") return RunFrontend(*settings);
-    const Result<std::vector<app::ModelRef>> models = ResolveModels(models_);
+    const Result<std::vector<app::ModelRef>> models = ResolveModels(*settings, models_);
     if (!models.ok()) return Fail(models.status());
     return End(app::Serve(*settings, *models), *settings);
   }
@@ -102,9 +105,10 @@ class WorkerCommand final : public Command {
         "The frontend may start later, or again: a worker waits for it with its models loaded. A\n"
         "worker that is killed is started again, unless --no-restart is given. After\n"
         "SIGTERM it gets nothing new, what runs ends, and it exits 0.");
-    app_->add_option("MODEL", models_,
-                     "a .gguf or packed file, a folder or a known model, or NAME=MODEL (default: "
-                     "smollm2-135m-instruct)")
+    app_->add_option(
+            "MODEL", models_,
+            "a .gguf or packed file, a folder, a known or pulled model, or NAME=MODEL (default: "
+            "smollm2-135m-instruct)")
         ->check(ModelName());
     app_->add_flag("--no-restart", no_restart_,
                    "end when the process is killed; for who restarts it by other means");
@@ -115,7 +119,7 @@ class WorkerCommand final : public Command {
     const Result<app::Settings> settings = options_.Resolve();
     if (!settings.ok()) return FailConfig(settings.status());
     if (options_.PrintedConfig(*settings, /*with_server_options=*/true)) return kExitOk;
-    const Result<std::vector<app::ModelRef>> models = ResolveModels(models_);
+    const Result<std::vector<app::ModelRef>> models = ResolveModels(*settings, models_);
     if (!models.ok()) return Fail(models.status());
     const auto work = [&] {
       const Status status = app::RunWorker(*settings, *models);

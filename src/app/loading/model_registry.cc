@@ -2,14 +2,18 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <optional>
 #include <system_error>
 #include <vector>
 
 #include "app/config/options.h"
 #include "app/config/settings.h"
+#include "app/version.h"
 #include "base/ascii.h"
 #include "base/quote.h"
 #include "base/utf8.h"
+#include "services/models/hub_cache.h"
+#include "services/models/pull.h"
 #include "tensor/dtype.h"
 
 namespace tutti::app {
@@ -54,12 +58,9 @@ std::string KnownNames() {
 std::string NoSuchModel(const std::string& path) {
   std::string message = "no file " + path.substr(0, 256);
   if (path.find("://") != std::string::npos)
-    return message + ": models are not fetched; give the path of a .gguf file or a model's folder";
+    return message + "; give an https URL of a .gguf file, or the path of one";
   if (path.find('/') != std::string::npos || path.ends_with(".gguf")) {
-    const bool name = std::count(path.begin(), path.end(), '/') == 1 && !path.starts_with('.') &&
-                      !path.starts_with('/') && !path.ends_with('/') && !path.ends_with(".gguf");
-    return message + (name ? "; of a model of a hub give the folder that it was fetched to"
-                           : "; give a .gguf file or a model's folder");
+    return message + "; give a .gguf file or a model's folder";
   }
   const std::string meant =
       Suggestion(AsciiLower(std::string_view(path).substr(0, 256)), KnownModelNames());
@@ -134,6 +135,38 @@ bool IsPath(std::string_view argument) {
          std::filesystem::exists(argument, ignored);
 }
 
+// Removes NAME= from `argument` and returns the name. Hub names contain slashes (ORG/NAME=MODEL),
+// and paths and URLs may contain '='.
+std::optional<std::string> TakeServedName(std::string_view& argument) {
+  const size_t equals = argument.find('=');
+  if (equals == std::string_view::npos || IsPath(argument) || models::IsUrl(argument))
+    return std::nullopt;
+  const std::string name(argument.substr(0, equals));
+  argument.remove_prefix(equals + 1);
+  return name;
+}
+
+// What a hub's name, or a URL, is in the cache; nothing if the argument is neither. An arithmetic
+// and the quantisation of a GGUF are written alike: ORG/NAME:f16 is a GGUF of that name, or a
+// folder computed so.
+std::optional<Result<models::CachedModel>> FindPulled(std::string_view whole,
+                                                      std::string_view without_dtype,
+                                                      std::string* dtype) {
+  const models::HubSettings settings = HubSettingsFromEnvironment();
+  for (const std::string_view text : {whole, without_dtype}) {
+    const Result<models::HubName> name = models::ParseHubName(text);
+    if (!name.ok()) continue;
+    Result<models::CachedModel> found = models::HubCache(settings.cache_folder).Find(*name);
+    std::error_code ignored;
+    const bool folder = found.ok() && std::filesystem::is_directory(found->path, ignored);
+    if (text == whole && !folder) dtype->clear();
+    if (folder) found->name.quant.clear();
+    return found;
+  }
+  if (!models::IsUrl(without_dtype)) return std::nullopt;
+  return models::FindUrl(std::string(without_dtype), settings);
+}
+
 // Checks a served name, which is used in JSON, URLs, logs and metrics.
 Status CheckServedName(std::string_view name) {
   constexpr size_t kMaxBytes = 128;
@@ -159,6 +192,12 @@ Status CheckServedName(std::string_view name) {
   return OkStatus();
 }
 
+// A name of a hub may have been meant as a path.
+Status NotHere(const std::string& path, Status status) {
+  if (status.reason() != "model_not_pulled" || models::IsUrl(path)) return status;
+  return std::move(status).WithContext("no file " + path.substr(0, 256));
+}
+
 // The path may exist: a folder above it may be unreadable.
 Status CannotLook(const std::string& path, const std::error_code& error) {
   return InvalidArgument("model_path",
@@ -173,6 +212,31 @@ std::string ModelCacheFolder() {
   return cache + "/models";
 }
 
+models::HubSettings HubSettingsFromEnvironment() {
+  models::HubSettings settings = models::HubSettingsFrom(EnvironmentText, ModelCacheFolder());
+  settings.user_agent = "tutti/" + std::string(kVersion);
+  return settings;
+}
+
+std::vector<ModelRef> KnownModelsHere() {
+  std::vector<ModelRef> here;
+  for (const KnownModel& known : kKnownModels) {
+    ModelRef ref;
+    ref.served_name = std::string(known.name);
+    ref.path = ModelCacheFolder() + "/" + std::string(known.file);
+    std::error_code ignored;
+    if (std::filesystem::exists(ref.path, ignored)) here.push_back(std::move(ref));
+  }
+  return here;
+}
+
+std::string HubPartOf(std::string_view argument) {
+  (void)TakeServedName(argument);
+  if (models::ParseHubName(argument).ok()) return std::string(argument);
+  (void)TakeDType(argument);
+  return std::string(argument);
+}
+
 std::vector<std::string> ServedNames(const std::vector<ModelRef>& models) {
   std::vector<std::string> names;
   for (const ModelRef& model : models) names.push_back(model.served_name);
@@ -182,12 +246,11 @@ std::vector<std::string> ServedNames(const std::vector<ModelRef>& models) {
 Result<ModelRef> ResolveModel(std::string_view argument) {
   ModelRef ref;
   const bool none = argument.empty();
-  if (const size_t equals = argument.find('=');
-      equals != std::string_view::npos && !IsPath(argument)) {
-    ref.served_name = std::string(argument.substr(0, equals));
-    argument.remove_prefix(equals + 1);
+  if (std::optional<std::string> name = TakeServedName(argument); name.has_value()) {
+    ref.served_name = *std::move(name);
     RETURN_IF_ERROR(CheckServedName(ref.served_name));
   }
+  const std::string_view whole = argument;
   ref.dtype = TakeDType(argument);
   if (none) argument = kDefaultModel;
   if (argument.empty()) {
@@ -207,7 +270,6 @@ Result<ModelRef> ResolveModel(std::string_view argument) {
     return ref;
   }
   ref.path = std::string(argument);
-  if (ref.served_name.empty()) ref.served_name = NameOf(ref.path);
   if (!std::filesystem::exists(ref.path, error)) {
     if (error) return CannotLook(ref.path, error);
     if (const size_t colon = ref.path.rfind(':'); colon != std::string::npos) {
@@ -218,8 +280,16 @@ Result<ModelRef> ResolveModel(std::string_view argument) {
                                    "; MODEL:int8, MODEL:f32, MODEL:f16 or MODEL:bf16");
       }
     }
+    if (auto pulled = FindPulled(whole, argument, &ref.dtype); pulled.has_value()) {
+      if (!pulled->ok()) return NotHere(ref.path, pulled->status());
+      ref.path = (*pulled)->path;
+      if (ref.served_name.empty())
+        ref.served_name = models::IsUrl(argument) ? NameOf(ref.path) : (*pulled)->name.ServedName();
+      return ref;
+    }
     return NotFound("model_not_found", NoSuchModel(ref.path));
   }
+  if (ref.served_name.empty()) ref.served_name = NameOf(ref.path);
   if (std::string instead = FolderInstead(ref.path); !instead.empty())
     return InvalidArgument("model_path", std::move(instead));
   return ref;

@@ -1,5 +1,6 @@
-// Resolution of MODEL arguments: a path or the name of a known model, optionally with a served name
-// (NAME=MODEL) and an arithmetic (MODEL:f32). Pure, except that it checks which files exist.
+// Resolution of MODEL arguments: a path, the name of a known model or of one of a hub, optionally
+// with a served name (NAME=MODEL) and an arithmetic (MODEL:f32). It checks which files exist and
+// connects to nothing: models of a hub are found in its cache (services/models).
 #pragma once
 
 #include <string>
@@ -7,6 +8,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "services/models/hub_settings.h"
 
 namespace tutti::app {
 
@@ -21,14 +23,23 @@ inline constexpr std::string_view kDefaultModel = "smollm2-135m-instruct";
 // "", all of it, is the default model; what stands on a command line is not (cli::ModelName()).
 // Of a known model's name the case of letters does not matter. Errors: invalid_value for NAME= and
 // :f32, which name none; model_not_found, with the name that was meant, or with the command that
-// fetches a known model which is not in the cache; model_path for a path that is no file,
-// or is one of the files of a model's folder.
+// fetches a known model which is not in the cache; model_not_pulled for ORG/NAME[:QUANT] and for a
+// URL, with the command that pulls it; model_path for a path that is no file, or is one of the
+// files of a model's folder; those of models::HubCache::Find.
 Result<ModelRef> ResolveModel(std::string_view argument);
+
+// The name of a hub's model, or the URL, in an argument that ResolveModel refused as
+// model_not_pulled: without NAME= and the arithmetic.
+std::string HubPartOf(std::string_view argument);
 
 // The served names, in order.
 std::vector<std::string> ServedNames(const std::vector<ModelRef>& models);
 
 // ${TUTTI_CACHE:-~/.cache/tutti}/models
 std::string ModelCacheFolder();
+// The known models that are in this folder.
+std::vector<ModelRef> KnownModelsHere();
+// Reads the environment of this process.
+models::HubSettings HubSettingsFromEnvironment();
 
 }  // namespace tutti::app

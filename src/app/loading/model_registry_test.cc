@@ -62,12 +62,58 @@ TEST_F(ModelRegistryTest, AMistypedNameIsAnsweredWithTheOneThatWasMeant) {
   EXPECT_THAT(Refusal("qwen"), HasSubstr("known: smollm2-135m-instruct, gemma3-270m, "));
 }
 
-TEST_F(ModelRegistryTest, AnAddressOrAHubsNameIsAnsweredWithWhereModelsLie) {
-  EXPECT_THAT(Refusal("https://example.org/m.gguf"), HasSubstr("models are not fetched"));
-  EXPECT_THAT(Refusal("Org/Small-135M"), HasSubstr("give the folder that it was fetched to"));
+TEST_F(ModelRegistryTest, NamesOfAHubAreAnsweredWithTheirCommand) {
+  setenv("HF_HUB_CACHE", folder_.File("hub").c_str(), 1);
+  EXPECT_THAT(Refusal("https://example.org/m.gguf?token=x"),
+              ::testing::EndsWith("run: tutti pull https://example.org/m.gguf"));
+  EXPECT_THAT(Refusal("ftp://example.org/m.gguf"), HasSubstr("give an https URL"));
+  for (const char* const name : {"Org/Small-135M", "x=Org/Small-135M", "Org/Small-135M:f32"}) {
+    EXPECT_THAT(Refusal(name), HasSubstr("model_not_pulled"));
+    EXPECT_THAT(Refusal(name), HasSubstr("run: tutti pull Org/Small-135M"));
+  }
+  EXPECT_EQ(HubPartOf("x=Org/Small-135M:Q4_K_M:f32"), "Org/Small-135M:Q4_K_M");
+  EXPECT_EQ(HubPartOf("x=Org/Small-135M:f16"), "Org/Small-135M:f16");
+  EXPECT_EQ(HubPartOf("https://example.org/m.gguf?a=b"), "https://example.org/m.gguf?a=b");
   for (const char* const path : {"models/m.gguf", "./Small-135M", "/Small-135M", "a/b/c", "a/"})
     EXPECT_THAT(Refusal(path), ::testing::EndsWith(std::string("no file ") + path +
                                                    "; give a .gguf file or a model's folder"));
+  unsetenv("HF_HUB_CACHE");
+}
+
+TEST_F(ModelRegistryTest, PulledModelsAreFoundByTheirNames) {
+  const std::string hub = folder_.File("hub"), commit(40, 'a');
+  setenv("HF_HUB_CACHE", hub.c_str(), 1);
+  const auto put = [&](const std::string& repository, const std::string& file) {
+    const std::string snapshot = hub + "/" + repository + "/snapshots/" + commit;
+    std::filesystem::create_directories(snapshot);
+    std::ofstream(snapshot + "/" + file) << "{}";
+    return snapshot;
+  };
+  const std::string gguf = put("models--o--g", "m-F16.gguf");
+  put("models--o--g", "m-Q8_0.gguf");
+  const std::string folder = put("models--o--f", "config.json");
+  put("models--o--f", "model.safetensors");
+  struct Case {
+    const char* argument;
+    std::string path, served_name, dtype;
+  };
+  for (const Case& c :
+       {Case{"o/g:Q8_0", gguf + "/m-Q8_0.gguf", "o/g:Q8_0", ""},
+        Case{"o/g:q8_0:f32", gguf + "/m-Q8_0.gguf", "o/g:q8_0", "f32"},
+        Case{"o/g:f16", gguf + "/m-F16.gguf", "o/g:f16", ""}, Case{"n=o/g:Q8_0@", "", "", ""},
+        Case{"n=hf.co/o/g:Q8_0", gguf + "/m-Q8_0.gguf", "n", ""}, Case{"o/f", folder, "o/f", ""},
+        Case{"o/f:BF16", folder, "o/f", "bf16"}}) {
+    const Result<ModelRef> ref = ResolveModel(c.argument);
+    if (c.path.empty()) {
+      EXPECT_FALSE(ref.ok()) << c.argument;
+      continue;
+    }
+    ASSERT_TRUE(ref.ok()) << ref.status();
+    EXPECT_EQ(ref->path, c.path) << c.argument;
+    EXPECT_EQ(ref->served_name, c.served_name) << c.argument;
+    EXPECT_EQ(ref->dtype, c.dtype) << c.argument;
+  }
+  unsetenv("HF_HUB_CACHE");
 }
 
 TEST_F(ModelRegistryTest, AFileOfSafetensorsItselfIsAnsweredWithItsFolder) {

@@ -1,0 +1,110 @@
+#include "services/models/hub_name.h"
+
+#include <algorithm>
+
+#include "base/ascii.h"
+#include "base/quote.h"
+#include "base/utf8.h"
+
+namespace tutti::models {
+namespace {
+
+constexpr size_t kMaxPartBytes = 96;  // as the hub's own rule
+constexpr size_t kMaxQuantBytes = 96;
+constexpr size_t kMaxRevisionBytes = 200;  // it becomes the path of a file in refs/
+
+bool IsNameChar(char c) {
+  return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' ||
+         c == '-' || c == '.';
+}
+
+bool IsNameText(std::string_view text, size_t max_bytes) {
+  return !text.empty() && text.size() <= max_bytes &&
+         std::all_of(text.begin(), text.end(), IsNameChar);
+}
+
+// ORG or NAME. "--" separates them in the names of the cache's folders.
+bool IsRepositoryPart(std::string_view part) {
+  const auto border = [](char c) { return c == '-' || c == '.'; };
+  return IsNameText(part, kMaxPartBytes) && !border(part.front()) && !border(part.back()) &&
+         part.find("--") == std::string_view::npos && part.find("..") == std::string_view::npos;
+}
+
+// Removes the address of the public hub, which people paste with a name.
+std::string_view WithoutHost(std::string_view text) {
+  std::string_view rest = text;
+  if (rest.starts_with("https://")) rest.remove_prefix(8);
+  for (const std::string_view host : {"hf.co/", "huggingface.co/"}) {
+    if (rest.starts_with(host)) return rest.substr(host.size());
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string HubName::ServedName() const {
+  return quant.empty() ? repository : repository + ":" + quant;
+}
+
+std::string HubName::ToString() const {
+  return revision.empty() ? ServedName() : ServedName() + "@" + revision;
+}
+
+bool IsCommitHash(std::string_view text) {
+  return text.size() == 40 && std::all_of(text.begin(), text.end(), [](char c) {
+           return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f');
+         });
+}
+
+bool IsSafeRelativePath(std::string_view text) {
+  if (text.empty() || text.size() > 1024 || text.front() == '/' || text.back() == '/') return false;
+  for (size_t at = 0; at < text.size();) {
+    const CodePoint next = DecodeAt(text, at);
+    if (!next.valid || next.code_point < 0x20 || next.code_point == 0x7F || next.code_point == '\\')
+      return false;
+    at += next.length;
+  }
+  if (text.find("//") != std::string_view::npos) return false;
+  for (const std::string_view part : SplitAt(text, '/')) {
+    if (part == "." || part == ".." || part.size() > 255) return false;
+  }
+  return true;
+}
+
+Result<HubName> ParseHubName(std::string_view text) {
+  const std::string typed = Quote(text, 128);
+  const std::string_view pasted = text;
+  text = WithoutHost(text);
+  const bool from_address = text.size() != pasted.size();
+  while (from_address && text.ends_with('/')) text.remove_suffix(1);
+  HubName name;
+  if (const size_t at = text.find('@'); at != std::string_view::npos) {
+    name.revision = std::string(text.substr(at + 1));
+    text = text.substr(0, at);
+    if (!IsSafeRelativePath(name.revision) || name.revision.size() > kMaxRevisionBytes ||
+        name.revision.find(':') != std::string::npos) {
+      return InvalidArgument("invalid_value",
+                             "the revision of " + typed + " must be a branch, tag or commit hash");
+    }
+  }
+  if (const size_t colon = text.find(':'); colon != std::string_view::npos) {
+    name.quant = std::string(text.substr(colon + 1));
+    text = text.substr(0, colon);
+    if (!IsNameText(name.quant, kMaxQuantBytes)) {
+      return InvalidArgument("invalid_value",
+                             "the part behind the colon of " + typed + " must be like Q4_K_M");
+    }
+  }
+  const size_t slash = text.find('/');
+  if (slash == std::string_view::npos || !IsRepositoryPart(text.substr(0, slash)) ||
+      !IsRepositoryPart(text.substr(slash + 1)) || text.ends_with(".git") ||
+      text.ends_with(".gguf")) {
+    return InvalidArgument(
+        "invalid_value",
+        typed + " is not the name of a model on a hub; give ORG/NAME[:QUANT][@REVISION]");
+  }
+  name.repository = std::string(text);
+  return name;
+}
+
+}  // namespace tutti::models
