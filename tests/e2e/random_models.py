@@ -30,7 +30,8 @@ class Shape:
     dense_layers: int = 0  # the first ones, without experts
     shared_expert: bool = False
     attention: tuple = ()
-    window: int = 0        # of all layers but each sixth, or those outside `full`
+    networks: tuple = ()   # layers that are a feed-forward alone; the others then have none
+    window: int = 0        # of all layers but each sixth (Llama 4: each fourth), or those outside `full`
     full: tuple = ()       # layers without a window, whose heads have `full_head_size`
     full_head_size: int = 0
     shared_kv: int = 0     # last layers that read keys and values of others
@@ -47,6 +48,9 @@ class Shape:
     def attends(self, layer):
         return not self.attention or layer in self.attention
 
+    def has_experts(self, layer):
+        return self.experts and layer >= self.dense_layers
+
     def head_size_of(self, layer):
         return self.full_head_size if self.full_head_size and layer in self.full else self.head_size
 
@@ -59,16 +63,13 @@ def u32_array(name, values):
     return gguf.key(name, 9, struct.pack("<IQ", 4, len(values)) + struct.pack(f"<{len(values)}I", *values))
 
 
-def layer_tensors(shape, layer):
-    """{name without "blk.N.": shape, with the columns first} of one layer."""
+def mixer_tensors(shape, layer):
+    """The part of a layer that reads other tokens."""
     head_size = shape.head_size_of(layer)
     width, kv, query = shape.width, shape.kv_heads * head_size, shape.heads * head_size
     inner = shape.state_heads * shape.state_head_size
     states = 2 * shape.state_groups * shape.state_size
-    gemma = ("post_attention_norm", "ffn_norm", "post_ffw_norm")
-    norms = ("attn_norm", *{"qwen35": ("post_attention_norm",), "gemma3": gemma, "gemma3n": gemma, "gemma4": gemma}
-             .get(shape.architecture, ("ffn_norm",)))
-    out = {f"{norm}.weight": (width,) for norm in norms}
+    out = {}
     if shape.latent_rank:
         out |= {"attn_q.weight": (width, query + shape.heads * shape.rotating), "attn_output.weight": (query, width),
                 "attn_kv_a_mqa.weight": (width, shape.latent_rank + shape.rotating),
@@ -82,7 +83,7 @@ def layer_tensors(shape, layer):
     elif shape.architecture == "lfm2":
         out |= {"shortconv.in_proj.weight": (width, 3 * width), "shortconv.out_proj.weight": (width, width),
                 "shortconv.conv.weight": (shape.taps, width)}
-    elif shape.architecture == "granitehybrid":
+    elif shape.architecture in ("granitehybrid", "nemotron_h_moe"):
         out |= {"ssm_in.weight": (width, 2 * inner + states + shape.state_heads), "ssm_out.weight": (inner, width),
                 "ssm_conv1d.weight": (shape.taps, inner + states), "ssm_conv1d.bias": (inner + states,),
                 "ssm_dt.bias": (shape.state_heads,), "ssm_a": (1, shape.state_heads), "ssm_d": (1, shape.state_heads),
@@ -92,6 +93,34 @@ def layer_tensors(shape, layer):
                 "ssm_beta.weight": (width, shape.state_heads), "ssm_alpha.weight": (width, shape.state_heads),
                 "ssm_conv1d.weight": (shape.taps, states + inner), "ssm_dt.bias": (shape.state_heads,),
                 "ssm_a": (shape.state_heads,), "ssm_norm.weight": (shape.state_head_size,), "ssm_out.weight": (inner, width)}
+    return out
+
+
+def network_tensors(shape, layer):
+    """The feed-forward of a layer, or its experts."""
+    width, inner = shape.width, shape.feed_forward
+    both = {"up": (width, inner), "down": (inner, width)}
+    parts = both if shape.networks else {"gate": (width, inner), **both}
+    if not shape.has_experts(layer):
+        return {f"ffn_{part}.weight": of for part, of in parts.items()}
+    out = {"ffn_gate_inp.weight": (width, shape.experts)}
+    if shape.networks:
+        out["exp_probs_b.bias"] = (shape.experts,)
+    if shape.shared_expert:
+        out |= {f"ffn_{part}_shexp.weight": of for part, of in parts.items()}
+    return out | {f"ffn_{part}_exps.weight": (*of, shape.experts) for part, of in parts.items()}
+
+
+def layer_tensors(shape, layer):
+    """{name without "blk.N.": shape, with the columns first} of one layer."""
+    width = shape.width
+    if shape.networks:
+        part = network_tensors if layer in shape.networks else mixer_tensors
+        return {"attn_norm.weight": (width,)} | part(shape, layer)
+    gemma = ("post_attention_norm", "ffn_norm", "post_ffw_norm")
+    norms = ("attn_norm", *{"qwen35": ("post_attention_norm",), "gemma3": gemma, "gemma3n": gemma, "gemma4": gemma}
+             .get(shape.architecture, ("ffn_norm",)))
+    out = {f"{norm}.weight": (width,) for norm in norms} | mixer_tensors(shape, layer)
     if shape.layer_inputs:
         out |= {"inp_gate.weight": (width, shape.layer_inputs), "proj.weight": (shape.layer_inputs, width),
                 "post_norm.weight": (width,)}
@@ -101,16 +130,7 @@ def layer_tensors(shape, layer):
                 "altup_predict_coef.weight": (streams, streams ** 2), "altup_correct_coef.weight": (streams, streams),
                 "altup_correct_scale.weight": (width,), "laurel_l.weight": (width, 32), "laurel_r.weight": (32, width),
                 "laurel_post_norm.weight": (width,)}
-    if shape.shared_expert and layer >= shape.dense_layers:
-        out |= {"ffn_gate_shexp.weight": (width, shape.feed_forward), "ffn_up_shexp.weight": (width, shape.feed_forward),
-                "ffn_down_shexp.weight": (shape.feed_forward, width)}
-    if shape.experts and layer >= shape.dense_layers:
-        return out | {"ffn_gate_inp.weight": (width, shape.experts),
-                      "ffn_gate_exps.weight": (width, shape.feed_forward, shape.experts),
-                      "ffn_up_exps.weight": (width, shape.feed_forward, shape.experts),
-                      "ffn_down_exps.weight": (shape.feed_forward, width, shape.experts)}
-    return out | {"ffn_gate.weight": (width, shape.feed_forward), "ffn_up.weight": (width, shape.feed_forward),
-                  "ffn_down.weight": (shape.feed_forward, width)}
+    return out | network_tensors(shape, layer)
 
 
 def outer_tensors(shape, tokens):
@@ -132,11 +152,16 @@ def keys_of(shape):
     rotated = shape.rotating or (head // 4 if arch == "qwen35" else head)
     keys = [gguf.key("general.architecture", 8, gguf.text(arch)), gguf.u32(f"{arch}.block_count", shape.layers),
             gguf.u32(f"{arch}.context_length", 8192), gguf.u32(f"{arch}.embedding_length", shape.width),
-            gguf.u32(f"{arch}.feed_forward_length", shape.feed_forward), gguf.u32(f"{arch}.attention.head_count", shape.heads),
+            gguf.u32(f"{arch}.attention.head_count", shape.heads),
             gguf.u32(f"{arch}.rope.dimension_count", rotated),
             gguf.u32(f"{arch}.attention.key_length", head + shape.rotating), gguf.u32(f"{arch}.attention.value_length", head),
             float_key(f"{arch}.attention.layer_norm_rms_epsilon", 1e-5)]
-    if arch in ("lfm2", "granitehybrid"):
+    if shape.networks:
+        keys.append(u32_array(f"{arch}.feed_forward_length",
+                              [shape.feed_forward if i in shape.networks else 0 for i in range(shape.layers)]))
+    else:
+        keys.append(gguf.u32(f"{arch}.feed_forward_length", shape.feed_forward))
+    if arch in ("lfm2", "granitehybrid", "nemotron_h_moe"):
         keys.append(u32_array(f"{arch}.attention.head_count_kv",
                               [shape.kv_heads if shape.attends(i) else 0 for i in range(shape.layers)]))
     else:
@@ -144,8 +169,10 @@ def keys_of(shape):
     if shape.experts:
         keys += [gguf.u32(f"{arch}.expert_count", shape.experts), gguf.u32(f"{arch}.expert_used_count", shape.experts_used),
                  gguf.u32(f"{arch}.expert_feed_forward_length", shape.feed_forward)]
-    if shape.shared_expert:
+    if shape.shared_expert and arch != "llama4":
         keys.append(gguf.u32(f"{arch}.expert_shared_count", 1))
+    if shape.shared_expert and shape.networks:
+        keys.append(gguf.u32(f"{arch}.expert_shared_feed_forward_length", shape.feed_forward))
     if shape.window:
         keys.append(gguf.u32(f"{arch}.attention.sliding_window", shape.window))
     if shape.full:
@@ -166,7 +193,7 @@ def keys_of(shape):
                  gguf.u32(f"{arch}.leading_dense_block_count", shape.dense_layers)]
     if arch == "lfm2":
         keys.append(gguf.u32("lfm2.shortconv.l_cache", shape.taps))
-    if arch in ("granitehybrid", "qwen35"):
+    if arch in ("granitehybrid", "qwen35", "nemotron_h_moe"):
         keys += [gguf.u32(f"{arch}.ssm.conv_kernel", shape.taps), gguf.u32(f"{arch}.ssm.state_size", shape.state_size),
                  gguf.u32(f"{arch}.ssm.group_count", shape.state_groups), gguf.u32(f"{arch}.ssm.time_step_rank", shape.state_heads),
                  gguf.u32(f"{arch}.ssm.inner_size", shape.state_heads * shape.state_head_size)]

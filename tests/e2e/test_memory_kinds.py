@@ -26,6 +26,11 @@ KINDS = {
     # Heads of two sizes, the last layers share keys and values, and layers have inputs of their own.
     "gemma4": Shape(8, 128, 4, 2, 32, 256, "gemma4", window=64, full=(2, 5, 7), full_head_size=64, shared_kv=2, layer_inputs=32),
     "gemma3n": Shape(8, 128, 4, 4, 32, 256, "gemma3n", window=64, full=(1, 3, 5, 7), shared_kv=2, layer_inputs=32, streams=4),
+    # Windows lie one behind another; layers without experts and with them.
+    "llama4": Shape(8, 128, 4, 4, 32, 64, "llama4", window=64, experts=4, experts_used=1, dense_layers=2, shared_expert=True),
+    # Nemotron 3: layers of one part each.
+    "nemotron_h_moe": Shape(6, 128, 4, 2, 32, 64, "nemotron_h_moe", attention=(2,), networks=(1, 3, 5), experts=8, experts_used=2,
+                            shared_expert=True, taps=4, state_heads=4, state_size=32, state_head_size=32, state_groups=1),
     "deepseek2": Shape(3, 128, 4, 4, 32, 64, "deepseek2", latent_rank=32, rotating=16, experts=8, experts_used=2,
                        dense_layers=1, shared_expert=True),
 }
@@ -98,6 +103,9 @@ class MemoryKinds(unittest.TestCase):
     def test_delta_net(self):
         self.check_states("qwen35")
 
+    def test_layers_of_one_part(self):
+        self.check_states("nemotron_h_moe")
+
     def check_few(self, kind, memory):
         return self.check(kind, memory, "--max-num-seqs", "4", "--prefill-chunk", "64")
 
@@ -115,6 +123,9 @@ class MemoryKinds(unittest.TestCase):
 
     def test_residual_streams(self):
         self.check_windows("gemma3n", "1500KiB")
+
+    def test_aligned_windows(self):
+        self.check_windows("llama4", "1900KiB")
 
     def test_latent_attention(self):
         self.check_few("deepseek2", "1500KiB")
