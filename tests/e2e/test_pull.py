@@ -8,6 +8,7 @@ import json
 import os
 import pty
 import random
+import shutil
 import signal
 import subprocess
 import tempfile
@@ -17,7 +18,7 @@ import unittest
 
 import folder_model
 import tiny_model
-from harness import STEP_S, Server, amount
+from harness import STEP_S, Server, amount, judged
 from hub_server import HubServer, Repository, blob_hash
 
 JUNK = {"README.md": b"# A model\n", "pytorch_model.bin": b"\x80\x02pickle" * 99, "onnx/model.onnx": b"onnx" * 99,
@@ -363,6 +364,74 @@ class Connections(WithHub):
         self.check()
 
 
+@unittest.skipUnless(judged("a pull that ends at a system call", "a sanitizer must be loaded before other libraries"), "sanitized")
+class StoppedAtACall(WithHub):
+    """At each call that changes a file the program is killed, or the disk is full from then on: what is there is right."""
+
+    def setUp(self):
+        super().setUp()
+        self.library = os.path.join(self.home, "stop_at_call.so")
+        subprocess.run(["c++", "-O1", "-std=c++20", "-fPIC", "-shared", "-o", self.library,
+                        os.path.join(os.path.dirname(os.path.abspath(__file__)), "stop_at_call.cc")], check=True)
+        self.files = {**folder_files(shards=2), "1_Pooling/config.json": b"{}"}
+        repository = self.add("org/m", {**self.files, "config.json": self.files["config.json"] + b" "})
+        self.tutti("pull", "org/m")  # an older commit
+        self.old = repository.refs["main"]
+        self.kept = os.path.join(self.home, "kept")
+        os.rename(self.cache, self.kept)
+        repository.commit(self.files)
+        self.new = repository.refs["main"]
+        self.hub.faults.cut_every = 100_000
+
+    def restore(self):
+        shutil.rmtree(self.cache, ignore_errors=True)
+        shutil.copytree(self.kept, self.cache, symlinks=True)
+        blobs = os.path.join(self.cache, "models--org--m", "blobs")
+        os.unlink(os.path.join(blobs, blob_hash(self.files["model-00002-of-00002.safetensors"], True)))  # to be fetched again
+        os.unlink(os.path.join(self.snapshot("org/m", self.old), "model-00002-of-00002.safetensors"))
+
+    def run_stopped(self, call, kind):
+        self.restore()
+        return subprocess.run([os.environ["E2E_BINARY"], "pull", "org/m"], capture_output=True, text=True, timeout=STEP_S,
+                              env={**self.environment, "LD_PRELOAD": self.library, "STOP_CALL": str(call), "STOP_KIND": kind,
+                                   "STOP_COUNT": os.path.join(self.home, "count")})
+
+    def check(self):
+        """Each name that is there has the right content, and the new commit can be found only if all of it is there."""
+        right = {blob_hash(data, name.endswith(".safetensors")): data for name, data in self.files.items()}
+        blobs = os.path.join(self.cache, "models--org--m", "blobs")
+        for name in os.listdir(blobs):
+            if name in right:
+                self.assertEqual(read(os.path.join(blobs, name)), right[name])
+        new = self.files_of(self.snapshot("org/m", self.new))
+        for name, data in new.items():
+            self.assertEqual(data, self.files[name])
+        found = json.loads(self.tutti("models", "--json"))["models"]
+        for model in found:
+            self.assertEqual((model["revision"], new), (self.new, self.files))
+        return len(found)
+
+    def test_any_call_may_be_the_last(self):
+        whole = self.run_stopped(0, "kill")
+        self.assertEqual((whole.returncode, self.check()), (0, 1), whole.stderr)
+        calls = int(read(os.path.join(self.home, "count")))
+        self.assertGreater(calls, 30)
+        found = []
+        for kind, step in (("kill", amount(29, 11, 1)), ("full", amount(37, 17, 1))):
+            for call in range(1, calls + 1, step):
+                with self.subTest(kind=kind, call=call, of=calls):
+                    done = self.run_stopped(call, kind)
+                    found.append(self.check())
+                    if kind == "full" and done.returncode != 0:
+                        self.assertEqual((done.returncode, done.stderr.count("tutti: disk_full: ")), (1, 1), done.stderr)
+                    self.tutti("pull", "org/m")
+                    self.assertEqual(self.check(), 1)
+                    left = [name for _, _, names in os.walk(self.cache) for name in names if "tmp" in name or name.endswith(".incomplete")]
+                    self.assertEqual(left, [])
+        self.assertIn(0, found)
+        self.assertIn(1, found)
+
+
 class Tokens(WithHub):
     def test_the_token_goes_to_the_hub_and_nowhere_else(self):
         self.add("org/private", folder_files(), token="hf_secret")
@@ -448,6 +517,10 @@ class Lies(WithHub):
         self.assertIn("MB free", self.refused("disk_full", "org/m"))
         self.assertEqual(self.hub.asked_for_files(), [])
         self.faults.listing = None
+        not_a_folder = os.path.join(self.home, "file")
+        with open(not_a_folder, "w"):
+            pass
+        self.assertIn("HF_HUB_CACHE", self.refused("cache_error", "org/m", HF_HUB_CACHE=not_a_folder))
         # A limit of file sizes fails as a full disk does.
         done = subprocess.run(["bash", "-c", 'ulimit -f 100; exec "$0" pull org/m', os.environ["E2E_BINARY"]], env=self.environment,
                               capture_output=True, text=True, timeout=STEP_S)

@@ -185,7 +185,8 @@ class PartialFile final : public HttpBody {
     kept_ = validator;
     unlink(target_.validator_file.c_str());
     if (validator.empty()) return OkStatus();
-    auto file = NewFile::Create(target_.validator_file + ".tmp", NewFile::Meanwhile::kNamed, 0666);
+    auto file =
+        NewFile::Create(target_.validator_file + ".tmp", NewFile::Meanwhile::kNameless, 0666);
     if (file.has_value() && file->Append(std::as_bytes(std::span(validator))))
       file->KeepAs(target_.validator_file, true);
     return OkStatus();  // without it a later run starts from the first byte

@@ -31,6 +31,8 @@ constexpr size_t kMaxSnapshotFiles = 20'000;
 constexpr int kMaxDepth = 8;
 constexpr uint64_t kMaxIndexBytes = uint64_t{64} << 20;
 constexpr std::string_view kFolderPrefix = "models--";
+// The package's own temporary files of a repository begin in the same way.
+constexpr std::string_view kTemporaryBegin = "tmp_", kTemporaryEnd = ".tutti";
 constexpr const char* kIndexName = "model.safetensors.index.json";
 
 // Whether `path` lies in `folder`; both are canonical.
@@ -95,24 +97,22 @@ Status MakeFolderOf(const std::string& path, const std::string& root) {
                 Quote(folder, 200) + " leads out of the cache; remove this link and pull again");
 }
 
-// Replaces what `path` was by a link, in one step.
+// Makes `path` a link to `target`. A kill between the two calls leaves no name, never a wrong one.
 Status PutLink(const std::string& target, const std::string& path) {
   std::error_code error;
-  const fs::path now = fs::read_symlink(path, error);
-  if (!error && now == target) return OkStatus();
-  const std::string temporary = path + "." + Unique() + ".tmp";
-  unlink(temporary.c_str());
-  if (symlink(target.c_str(), temporary.c_str()) != 0) return CacheError(path, errno);
-  if (rename(temporary.c_str(), path.c_str()) == 0) return OkStatus();
+  const auto is_right = [&] { return fs::read_symlink(path, error) == target && !error; };
+  if (is_right()) return OkStatus();
+  if (unlink(path.c_str()) != 0 && errno != ENOENT) return CacheError(path, errno);
+  if (symlink(target.c_str(), path.c_str()) == 0) return OkStatus();
   const int reason = errno;
-  unlink(temporary.c_str());
-  return CacheError(path, reason);
+  return reason == EEXIST && is_right() ? OkStatus() : CacheError(path, reason);  // another pull
 }
 
-Status PutText(const std::string& text, const std::string& path) {
-  const std::string temporary = path + "." + Unique() + ".tmp";
-  unlink(temporary.c_str());
-  std::optional<NewFile> file = NewFile::Create(temporary, NewFile::Meanwhile::kNamed, 0666);
+// `folder`: holds the file until it has its name, on the same file system.
+Status PutText(const std::string& text, const std::string& path, const std::string& folder) {
+  auto file = NewFile::Create(
+      folder + "/" + std::string(kTemporaryBegin) + Unique() + std::string(kTemporaryEnd),
+      NewFile::Meanwhile::kNameless, 0666);
   if (!file.has_value() || !file->Append(std::as_bytes(std::span(text))) ||
       file->KeepAs(path, true) == NewFile::Kept::kNot)
     return CacheError(path, errno);
@@ -307,6 +307,7 @@ Status HubCache::Prepare(const std::string& repository) const {
     fs::create_directories(part, error);
     if (error) return CacheError(part, error.value());
   }
+  RemoveAbandoned(folder, std::string(kTemporaryBegin), std::string(kTemporaryEnd));
   return OkStatus();
 }
 
@@ -365,7 +366,7 @@ Status HubCache::Publish(const HubName& name, const std::string& commit,
   const std::string ref = folder + "/refs/" + std::string(name.revision_or_main());
   if (ReadRef(ref) == commit) return OkStatus();  // the folder may be read-only
   RETURN_IF_ERROR(MakeFolderOf(ref, folder));
-  return PutText(commit, ref);
+  return PutText(commit, ref, folder);
 }
 
 Result<uint64_t> HubCache::Remove(const HubName& name) const {
@@ -395,9 +396,12 @@ Result<uint64_t> HubCache::Remove(const HubName& name) const {
     if (blob.ends_with(kIncomplete))
       RETURN_IF_ERROR(lock(blob.substr(0, blob.size() - kIncomplete.size())));
   }
-  if (name.quant.empty() && name.revision.empty()) {  // all of the repository
-    for (const std::string& blob : NamesIn(folder + "/blobs"))
-      bytes += size_of(folder + "/blobs/" + blob);
+  if (name.quant.empty() && name.revision.empty()) {              // all of the repository
+    for (const std::string& blob : NamesIn(folder + "/blobs")) {  // which may be another disk's
+      const std::string path = folder + "/blobs/" + blob;
+      bytes += size_of(path);
+      unlink(path.c_str());
+    }
     fs::remove_all(folder, error);
     if (error) return CacheError(folder, error.value());
     fs::remove_all(folder_ + "/.locks/" + fs::path(folder).filename().string(), error);
