@@ -59,7 +59,8 @@ CpuDecoderEmbedder::CpuDecoderEmbedder(const DecoderEmbedderOptions& options,
       head_(options.head),
       limits_(limits),
       decoder_(std::move(decoder)),
-      kv_(std::move(kv)) {
+      kv_(std::move(kv)),
+      pass_(*decoder_, pool_->workers(), /*share_prefixes=*/true) {
   const auto items = static_cast<size_t>(limits.max_items);
   const auto width = static_cast<size_t>(decoder_->weights().config().width);
   blocks_.resize(static_cast<size_t>(BlocksFor(limits.max_tokens)) + items);
@@ -123,29 +124,9 @@ void CpuDecoderEmbedder::Fill(const engine::EncodeBatch& batch, size_t& item, in
 }
 
 Status CpuDecoderEmbedder::RunStep(const engine::EncodeBatch& batch) {
-  attention_.Build(decoder_->attention_shape(), sequences_, pool_->workers());
-  size_t need = attention_.partial_floats() * sizeof(float);
-  if (decoder_->has_window_plan()) {
-    window_attention_.Build(decoder_->window_shape(), sequences_, pool_->workers(),
-                            /*share_prefixes=*/true,
-                            decoder_->weights().config().attention_window());
-    need = std::max(need, window_attention_.partial_floats() * sizeof(float));
-  }
-  if (need > partials_.size()) {
-    ASSIGN_OR_RETURN(partials_, kernels::AlignedBuffer::Allocate(need + need / 2));
-  }
-  model::DecoderBatch step;
-  step.tokens = tokens_;
-  step.places = attention_.places();
-  step.attention = attention_.work();
-  step.attention_items = attention_.items();
-  step.partials = reinterpret_cast<float*>(partials_.data());
+  ASSIGN_OR_RETURN(model::DecoderBatch step, pass_.Prepare(tokens_, sequences_, {}));
   step.kv = kv_.data();
   step.kv_blocks = static_cast<int>(blocks_.size());
-  if (decoder_->has_window_plan()) {
-    step.window.attention = window_attention_.work();
-    step.window.attention_items = window_attention_.items();
-  }
   pool_->Run([&](model::Team& team) {
     (void)decoder_->RunLayers(step, team);  // never aborted
     team.ForEachInOrder(static_cast<int>(parts_.size()), [&](int index) {

@@ -18,13 +18,13 @@
 #include <vector>
 
 #include "engine/encoder_runner.h"
-#include "kernels/attention_plan.h"
 #include "kernels/kernels.h"
 #include "model/decoder.h"
 #include "model/vector_head.h"
 #include "model/vector_modules.h"
 #include "model/weights.h"
 #include "runner/compute_pool.h"
+#include "runner/decoder_pass.h"
 
 namespace tutti::runner {
 
@@ -77,7 +77,6 @@ class CpuDecoderEmbedder final : public engine::EncoderRunner {
   const engine::EncoderLimits limits_;
   const std::unique_ptr<model::Decoder> decoder_;
   kernels::AlignedBuffer kv_;
-  kernels::AlignedBuffer partials_;  // grows to the largest step's need
 
   // State of the batch in progress; members so that their memory is reused.
   std::vector<int32_t> blocks_;                        // 0, 1, ...: a text has consecutive ones
@@ -88,8 +87,7 @@ class CpuDecoderEmbedder final : public engine::EncoderRunner {
   std::vector<Part> parts_;                            // of the step
   std::vector<TokenId> tokens_;                        // of the step
   std::vector<kernels::AttentionSequence> sequences_;  // of the step
-  kernels::AttentionPlan attention_;
-  kernels::AttentionPlan window_attention_;  // where Decoder::has_window_plan()
+  DecoderPass pass_;
   Status status_;
 };
 

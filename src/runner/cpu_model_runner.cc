@@ -186,7 +186,8 @@ CpuModelRunner::CpuModelRunner(const CpuRunnerOptions& options,
       kv_(std::move(kv)),
       window_kv_(std::move(window_kv)),
       states_(std::move(states)),
-      logits_(std::move(logits)) {
+      logits_(std::move(logits)),
+      pass_(*decoder_, pool_.workers(), options_.share_prefixes) {
   layout_.Reserve(limits.max_step_tokens, limits.max_step_slices);
   state_slices_.reserve(static_cast<size_t>(limits.max_step_slices));
   for (int i = 0; i < pool_.workers(); ++i) {
@@ -211,12 +212,14 @@ void CpuModelRunner::Launch(const engine::StepPlan& plan) {
     const kernels::AttentionSequence& rows = layout_.sequences()[i];
     state_slices_.push_back({rows.first_row, rows.rows, StateSlot(plan.slices[i].state)});
   }
+  model::DecoderBatch batch;
   if (!plan.slices.empty()) {
-    PlanAttention();
-    if (Status status = ReservePartials(); !status.ok()) {
-      result_->status = std::move(status);
+    Result<model::DecoderBatch> prepared = PreparePass(plan);
+    if (!prepared.ok()) {
+      result_->status = std::move(prepared).status();
       return;
     }
+    batch = *prepared;
   }
   result_->slices.resize(plan.slices.size());
   for (const HeadRow& row : layout_.head()) {
@@ -232,7 +235,7 @@ void CpuModelRunner::Launch(const engine::StepPlan& plan) {
   }
   if (!plan.slices.empty() || !plan.copies.empty()) {
     last_layer_.store(INT_MAX, std::memory_order_relaxed);
-    pool_.Run([&](model::Team& team) { RunStep(plan, team); });
+    pool_.Run([&](model::Team& team) { RunStep(plan, batch, team); });
     result_->aborted = last_layer_.load(std::memory_order_relaxed) != INT_MAX;
     if (!result_->aborted) ReportRows(plan);
   }
@@ -253,26 +256,19 @@ void CpuModelRunner::Recycle(engine::StepResult used) {
   spare_.slices.clear();  // frees their contents: prompt_logprobs of a long chunk may be large
 }
 
-void CpuModelRunner::PlanAttention() {
-  attention_.Build(decoder_->attention_shape(), layout_.sequences(), pool_.workers(),
-                   options_.share_prefixes);
-  if (!decoder_->has_window_plan()) return;
-  // Without memory of their own, layers with a window have the blocks of the others.
-  const bool apart = limits_.window_blocks > 0;
-  if (apart) CHECK_EQ(layout_.windows().size(), layout_.sequences().size());
-  window_attention_.Build(decoder_->window_shape(), apart ? layout_.windows() : layout_.sequences(),
-                          pool_.workers(), options_.share_prefixes,
-                          decoder_->weights().config().attention_window());
-}
-
-Status CpuModelRunner::ReservePartials() {
-  // Layers run one after another, so that both plans use the same memory.
-  size_t need = attention_.partial_floats() * sizeof(float);
-  if (decoder_->has_window_plan())
-    need = std::max(need, window_attention_.partial_floats() * sizeof(float));
-  if (need <= partials_.size()) return OkStatus();
-  ASSIGN_OR_RETURN(partials_, kernels::AlignedBuffer::Allocate(need + need / 2));
-  return OkStatus();
+Result<model::DecoderBatch> CpuModelRunner::PreparePass(const engine::StepPlan& plan) {
+  ASSIGN_OR_RETURN(model::DecoderBatch batch,
+                   pass_.Prepare(layout_.tokens(), layout_.sequences(), layout_.windows()));
+  batch.kv = kv_.data();
+  batch.kv_blocks = limits_.kv_blocks;
+  batch.window.kv = window_kv_.data();
+  batch.window.blocks = limits_.window_blocks;
+  batch.states = state_slices_;
+  if (plan.abortable) {
+    batch.abort_flag = urgent_;
+    batch.last = &last_layer_;
+  }
+  return batch;
 }
 
 float* CpuModelRunner::LogitsRow(int index_in_batch) {
@@ -282,33 +278,11 @@ float* CpuModelRunner::LogitsRow(int index_in_batch) {
 
 // On every worker: copies, layers, then the head in rounds with the rows of each round finished on
 // the pool.
-void CpuModelRunner::RunStep(const engine::StepPlan& plan, model::Team& team) {
+void CpuModelRunner::RunStep(const engine::StepPlan& plan, const model::DecoderBatch& batch,
+                             model::Team& team) {
   if (!plan.copies.empty() || !plan.window_copies.empty()) CopyBlocks(plan, team);
   if (plan.slices.empty()) return;
   if (!state_slices_.empty()) BeginStates(plan, team);
-
-  model::DecoderBatch batch;
-  batch.tokens = layout_.tokens();
-  batch.places = attention_.places();
-  batch.attention = attention_.work();
-  batch.attention_items = attention_.items();
-  batch.partials = reinterpret_cast<float*>(partials_.data());
-  batch.kv = kv_.data();
-  batch.kv_blocks = limits_.kv_blocks;
-  batch.states = state_slices_;
-  if (decoder_->has_window_plan()) {
-    batch.window.attention = window_attention_.work();
-    batch.window.attention_items = window_attention_.items();
-  }
-  if (limits_.window_blocks > 0) {
-    batch.window.places = window_attention_.places();
-    batch.window.kv = window_kv_.data();
-    batch.window.blocks = limits_.window_blocks;
-  }
-  if (plan.abortable) {
-    batch.abort_flag = urgent_;
-    batch.last = &last_layer_;
-  }
   if (!decoder_->RunLayers(batch, team)) return;
   if (!state_slices_.empty()) SaveStates(plan, team);
 

@@ -20,11 +20,11 @@
 
 #include "base/types.h"
 #include "engine/model_runner.h"
-#include "kernels/attention_plan.h"
 #include "kernels/kernels.h"
 #include "model/decoder.h"
 #include "model/weights.h"
 #include "runner/compute_pool.h"
+#include "runner/decoder_pass.h"
 
 namespace tutti::runner {
 
@@ -121,9 +121,8 @@ class CpuModelRunner final : public engine::ModelRunner {
                  kernels::AlignedBuffer kv, kernels::AlignedBuffer window_kv,
                  kernels::AlignedBuffer states, kernels::AlignedBuffer logits,
                  engine::RunnerLimits limits);
-  void PlanAttention();
-  Status ReservePartials();
-  void RunStep(const engine::StepPlan& plan, model::Team& team);
+  Result<model::DecoderBatch> PreparePass(const engine::StepPlan& plan);
+  void RunStep(const engine::StepPlan& plan, const model::DecoderBatch& batch, model::Team& team);
   void CopyBlocks(const engine::StepPlan& plan, model::Team& team);
   // Before the layers: each slice's state as its plan says. After them: the wanted copies.
   void BeginStates(const engine::StepPlan& plan, model::Team& team);
@@ -141,15 +140,13 @@ class CpuModelRunner final : public engine::ModelRunner {
   kernels::AlignedBuffer window_kv_;                    // of layers with a window, or empty
   kernels::AlignedBuffer states_;                       // [state slots][decoder's state_bytes()]
   kernels::AlignedBuffer logits_;                       // [max head rows][logits stride]
-  kernels::AlignedBuffer partials_;                     // grows to the largest plan's need
   std::vector<std::unique_ptr<SamplerSlot>> samplers_;  // one per worker
   const std::atomic<bool>* urgent_ = nullptr;
 
   // State of the step in flight; members so that their memory is reused.
   StepLayout layout_;
-  kernels::AttentionPlan attention_;
+  DecoderPass pass_;
   std::vector<model::StateSlice> state_slices_;
-  kernels::AttentionPlan window_attention_;  // layers with a window
   std::optional<engine::StepResult> result_;
   std::atomic<int> last_layer_{0};  // of an aborted step; else INT_MAX
   engine::StepResult spare_;        // empty; keeps the memory of its slices
