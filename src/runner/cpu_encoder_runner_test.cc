@@ -13,6 +13,7 @@
 #include "kernels/isa.h"
 #include "model/testing/generated_encoder.h"
 #include "runner/testing/compare_rows.h"
+#include "runner/testing/encode_texts.h"
 
 namespace tutti::runner {
 namespace {
@@ -36,57 +37,12 @@ std::unique_ptr<CpuEncoderRunner> MakeRunner(const model::testing::GeneratedEnco
   return *std::move(runner);
 }
 
-struct Wanted {
-  const GeneratedText* text;
-  EncodeOutput output;
-};
-
-size_t FloatsOf(const engine::EncoderLimits& limits, const Wanted& wanted) {
-  switch (wanted.output) {
-    case EncodeOutput::kPooled:
-      return static_cast<size_t>(limits.width);
-    case EncodeOutput::kTokens:
-      return static_cast<size_t>(limits.width) * wanted.text->tokens.size();
-    case EncodeOutput::kScores:
-      return static_cast<size_t>(limits.labels);
-  }
-  return 0;
+TextToEncode Wanted(const GeneratedText& text, EncodeOutput output) {
+  return {text.tokens, output, text.types};
 }
 
-struct EncoderOutcome {
-  Status status;
-  std::vector<std::vector<float>> values;  // of each item
-};
-
-EncoderOutcome RunBatch(CpuEncoderRunner& runner, const std::vector<Wanted>& batch,
-                        bool typed = true) {
-  EncoderOutcome outcome;
-  outcome.values.resize(batch.size());
-  std::vector<TokenId> tokens;
-  std::vector<uint8_t> types;
-  std::vector<int32_t> offsets = {0};
-  std::vector<engine::EncodeItem> items;
-  for (size_t i = 0; i < batch.size(); ++i) {
-    const GeneratedText& text = *batch[i].text;
-    outcome.values[i].assign(FloatsOf(runner.limits(), batch[i]), -77.0f);
-    items.push_back({static_cast<int>(tokens.size()), static_cast<int>(text.tokens.size()),
-                     batch[i].output, outcome.values[i]});
-    tokens.insert(tokens.end(), text.tokens.begin(), text.tokens.end());
-    if (typed) types.insert(types.end(), text.types.begin(), text.types.end());
-    offsets.push_back(static_cast<int32_t>(tokens.size()));
-  }
-  engine::EncodeBatch launched;
-  launched.tokens = tokens;
-  launched.types = types;
-  launched.items = items;
-  launched.offsets = offsets;
-  runner.Launch(launched);
-  outcome.status = runner.Collect();
-  return outcome;
-}
-
-std::vector<float> Alone(CpuEncoderRunner& runner, const Wanted& wanted) {
-  EncoderOutcome outcome = RunBatch(runner, {wanted});
+std::vector<float> Alone(CpuEncoderRunner& runner, const TextToEncode& text) {
+  EncodedTexts outcome = EncodeMixedTexts(runner, {text});
   EXPECT_TRUE(outcome.status.ok()) << outcome.status;
   return std::move(outcome.values[0]);
 }
@@ -113,8 +69,8 @@ TEST(CpuEncoderRunner, APooledRowIsMadeOfTheTokensRowsAsTheModelPools) {
     const auto runner = MakeRunner({.pooling = pooling}, 2);
     for (const GeneratedText& text :
          model::testing::GenerateTexts(model::testing::GenerateEncoder().config, 5)) {
-      const EncoderOutcome outcome =
-          RunBatch(*runner, {{&text, EncodeOutput::kTokens}, {&text, EncodeOutput::kPooled}});
+      const EncodedTexts outcome = EncodeMixedTexts(
+          *runner, {Wanted(text, EncodeOutput::kTokens), Wanted(text, EncodeOutput::kPooled)});
       ASSERT_TRUE(outcome.status.ok());
       std::vector<float> pooled(64);
       model::PoolRows(outcome.values[0].data(), static_cast<int>(text.tokens.size()), 64, pooling,
@@ -128,12 +84,11 @@ TEST(CpuEncoderRunner, WithoutKindsOfTokensAllAreTheFirst) {
   const auto runner = MakeRunner({}, 2);
   GeneratedText text =
       model::testing::GenerateTexts(model::testing::GenerateEncoder().config, 1)[0];
-  const std::vector<Wanted> batch = {{&text, EncodeOutput::kPooled}};
-  const auto typed = RunBatch(*runner, batch).values[0];
-  const auto untyped = RunBatch(*runner, batch, false).values[0];
+  const auto typed = Alone(*runner, Wanted(text, EncodeOutput::kPooled));
+  const auto untyped = Alone(*runner, {text.tokens});
   EXPECT_FALSE(SameBits(typed, untyped));
   std::fill(text.types.begin(), text.types.end(), 0);
-  EXPECT_TRUE(SameBits(RunBatch(*runner, batch).values[0], untyped));
+  EXPECT_TRUE(SameBits(Alone(*runner, Wanted(text, EncodeOutput::kPooled)), untyped));
 }
 
 // Vectors, rows of tokens and scores, each alone and in batches of any others, with one to three
@@ -149,11 +104,11 @@ TEST(CpuEncoderRunner, AnItemGivesTheSameBitsAloneAndInAnyBatchWithAnyWorkers) {
     for (const EncoderDType dtype : {EncoderDType::kF32, EncoderDType::kBf16, EncoderDType::kInt8,
                                      EncoderDType::kInt8Blocks}) {
       const auto single = MakeRunner(spec, 1, dtype);
-      std::vector<Wanted> all;
+      std::vector<TextToEncode> all;
       std::vector<std::vector<float>> alone;
       for (const GeneratedText& text : texts) {
         for (const EncodeOutput output : outputs) {
-          all.push_back({&text, output});
+          all.push_back(Wanted(text, output));
           alone.push_back(Alone(*single, all.back()));
         }
       }
@@ -162,12 +117,12 @@ TEST(CpuEncoderRunner, AnItemGivesTheSameBitsAloneAndInAnyBatchWithAnyWorkers) {
         const auto runner = MakeRunner(spec, workers, dtype);
         for (int trial = 0; trial < 20; ++trial) {
           std::vector<size_t> chosen(1 + random.Below(12));
-          std::vector<Wanted> batch;
+          std::vector<TextToEncode> batch;
           for (size_t& index : chosen) {
             index = random.Below(all.size());
             batch.push_back(all[index]);
           }
-          const EncoderOutcome outcome = RunBatch(*runner, batch);
+          const EncodedTexts outcome = EncodeMixedTexts(*runner, batch);
           ASSERT_TRUE(outcome.status.ok()) << outcome.status;
           for (size_t i = 0; i < chosen.size(); ++i)
             ASSERT_TRUE(SameBits(outcome.values[i], alone[chosen[i]]))
@@ -190,16 +145,16 @@ TEST(CpuEncoderRunner, ATextWhoseValuesAreNotFiniteLeavesItsNeighboursWhole) {
                    : std::vector<EncodeOutput>{EncodeOutput::kPooled, EncodeOutput::kTokens};
     for (const EncodeOutput output : outputs) {
       const auto runner = MakeRunner(spec, 2);
-      const std::vector<Wanted> good = {{&texts[0], output}, {&texts[2], output}};
-      const EncoderOutcome before = RunBatch(*runner, good);
+      const std::vector<TextToEncode> good = {Wanted(texts[0], output), Wanted(texts[2], output)};
+      const EncodedTexts before = EncodeMixedTexts(*runner, good);
       EXPECT_TRUE(before.status.ok()) << before.status;
-      const EncoderOutcome mixed =
-          RunBatch(*runner, {{&texts[0], output}, {&poisoned, output}, {&texts[2], output}});
+      const EncodedTexts mixed =
+          EncodeMixedTexts(*runner, {good[0], Wanted(poisoned, output), good[1]});
       EXPECT_TRUE(mixed.status.ok()) << "its neighbours need no second pass: " << mixed.status;
       EXPECT_FALSE(AllFinite(mixed.values[1]));
       EXPECT_TRUE(SameBits(mixed.values[0], before.values[0]));
       EXPECT_TRUE(SameBits(mixed.values[2], before.values[1]));
-      const EncoderOutcome after = RunBatch(*runner, good);
+      const EncodedTexts after = EncodeMixedTexts(*runner, good);
       EXPECT_TRUE(after.status.ok()) << after.status;
       EXPECT_TRUE(SameBits(before.values[0], after.values[0]));
     }
