@@ -30,6 +30,7 @@
 #include "engine/policy/prefill_chunk.h"
 #include "engine/policy/strategy.h"
 #include "engine/sequence.h"
+#include "engine/sequence_memory.h"
 #include "engine/speculation.h"
 #include "engine/waiting_queue.h"
 #include "kv/block_pool.h"
