@@ -112,11 +112,20 @@ class ModelsCommand final : public Command {
  private:
   Status List() {
     const std::vector<models::CachedModel> all = AllModels(settings_);
+    const std::vector<models::CachedModel> unfinished =
+        models::HubCache(settings_.cache_folder).ListUnfinished();
     if (json_) {
       std::string text;
       protocol::JsonWriter json(&text);
       json.BeginObject().Member("schema", "tutti.models.v1").Key("models").BeginArray();
       for (const models::CachedModel& model : all) WriteJson(model, &json);
+      json.EndArray().Key("unfinished").BeginArray();
+      for (const models::CachedModel& model : unfinished) {
+        json.BeginObject()
+            .Member("name", model.name.repository)
+            .Member("bytes", static_cast<int64_t>(model.bytes))
+            .EndObject();
+      }
       json.EndArray().EndObject();
       std::printf("%s\n", text.c_str());
       return OkStatus();
@@ -124,8 +133,18 @@ class ModelsCommand final : public Command {
     if (all.empty()) {
       std::printf("no models in %s; `tutti pull ORG/NAME` fetches one\n",
                   Printable(settings_.cache_folder).c_str());
-      return OkStatus();
+    } else {
+      PrintTable(all);
     }
+    for (const models::CachedModel& model : unfinished) {
+      std::printf(
+          "unfinished: %s, %s; `tutti pull` goes on with it, `tutti models rm` removes it\n",
+          Printable(model.name.repository).c_str(), BytesText(model.bytes).c_str());
+    }
+    return OkStatus();
+  }
+
+  static void PrintTable(const std::vector<models::CachedModel>& all) {
     std::vector<std::vector<std::string>> rows = {{"NAME", "SIZE", "DATE (UTC)", "REVISION"}};
     for (const models::CachedModel& model : all) {
       rows.push_back({Printable(model.name.ToString()), BytesText(model.bytes),
@@ -133,7 +152,6 @@ class ModelsCommand final : public Command {
                       model.commit.empty() ? "-" : model.commit.substr(0, 12)});
     }
     std::fputs(TextTable(rows).c_str(), stdout);
-    return OkStatus();
   }
 
   Result<models::CachedModel> Find() const {

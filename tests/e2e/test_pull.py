@@ -18,7 +18,7 @@ import unittest
 
 import folder_model
 import tiny_model
-from harness import STEP_S, Server, amount, judged
+from harness import STEP_S, Server, amount, figure, judged
 from hub_server import HubServer, Repository, blob_hash
 
 JUNK = {"README.md": b"# A model\n", "pytorch_model.bin": b"\x80\x02pickle" * 99, "onnx/model.onnx": b"onnx" * 99,
@@ -268,10 +268,10 @@ class Connections(WithHub):
 
     def test_waits_as_the_hub_asks_and_tries_again(self):
         self.hub.faults.listing_statuses = [(429, {"Retry-After": "1"}), (503, {})]
-        self.hub.faults.statuses = [(500, {}), (429, {"Retry-After": "1"})]
+        self.hub.faults.statuses = [(500, {}), (429, {"Retry-After": "0"})]
         start = time.monotonic()
         self.tutti("pull", "org/m")
-        self.assertGreater(time.monotonic() - start, 2)
+        self.assertGreater(time.monotonic() - start, 1)
         self.check()
 
     def test_a_hub_that_stays_busy_is_given_up_with_advice(self):
@@ -352,6 +352,9 @@ class Connections(WithHub):
         self.assertIn("cache_busy", self.tutti("models", "rm", "org/m", status=1))
         process.send_signal(signal.SIGINT)
         process.wait()
+        unfinished = json.loads(self.tutti("models", "--json"))["unfinished"]
+        self.assertEqual([(model["name"], model["bytes"] > 0) for model in unfinished], [("org/m", True)])
+        self.assertIn("unfinished: org/m, ", self.tutti("models"))
         self.tutti("models", "rm", "org/m")
         self.assertEqual(self.names(), [])
 
@@ -416,9 +419,10 @@ class StoppedAtACall(WithHub):
         self.assertEqual((whole.returncode, self.check()), (0, 1), whole.stderr)
         calls = int(read(os.path.join(self.home, "count")))
         self.assertGreater(calls, 30)
+        figure(f"calls that change a file: {calls}")
         found = []
-        for kind, step in (("kill", amount(29, 11, 1)), ("full", amount(37, 17, 1))):
-            for call in range(1, calls + 1, step):
+        for kind, step in (("kill", amount(31, 23, 1)), ("full", amount(43, 41, 1))):
+            for call in sorted({*range(1, calls + 1, step), calls}):
                 with self.subTest(kind=kind, call=call, of=calls):
                     done = self.run_stopped(call, kind)
                     found.append(self.check())

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <map>
-#include <optional>
 #include <utility>
 
 #include "base/ascii.h"
@@ -60,17 +59,6 @@ struct GgufGroup {
   bool whole() const { return parts.size() == count; }
 };
 
-// "m-00002-of-00003" -> "m", 3. Nothing for a whole file.
-std::optional<std::pair<std::string_view, uint32_t>> SplitStem(std::string_view stem) {
-  constexpr size_t kTail = 15;  // "-00002-of-00003"
-  if (stem.size() <= kTail) return std::nullopt;
-  const std::string_view tail = stem.substr(stem.size() - kTail);
-  if (tail[0] != '-' || tail.substr(6, 4) != "-of-" || !AreDigits(tail.substr(1, 5)) ||
-      !AreDigits(tail.substr(10)))
-    return std::nullopt;
-  return std::pair{stem.substr(0, stem.size() - kTail), *ParseNumber<uint32_t>(tail.substr(10))};
-}
-
 // Projectors of pictures and matrices of importance are GGUF files that hold no model.
 bool IsModelFile(std::string_view path) {
   const std::string name = AsciiLower(BaseName(path));
@@ -84,7 +72,10 @@ std::vector<GgufGroup> GroupsOf(const std::vector<HubFile>& files) {
     if (!IsModelFile(file.path)) continue;
     std::string_view stem = std::string_view(file.path).substr(0, file.path.size() - 5);
     uint32_t count = 1;
-    if (const auto split = SplitStem(stem)) std::tie(stem, count) = *split;
+    if (const auto split = ReadSplitStem(stem)) {
+      stem = split->stem;
+      count = split->count;
+    }
     GgufGroup& group = groups[{std::string(stem), count}];
     group.stem = std::string(stem);
     group.count = count;
@@ -134,7 +125,7 @@ std::string QuantList(const std::vector<GgufGroup>& groups) {
 bool IsFolderWeight(std::string_view path) {
   if (path == "model.safetensors") return true;
   if (!path.ends_with(".safetensors") || path.find('/') != std::string_view::npos) return false;
-  return SplitStem(path.substr(0, path.size() - 12)).has_value();
+  return ReadSplitStem(path.substr(0, path.size() - 12)).has_value();
 }
 
 // Modules of sentence-transformers: "1_Pooling/config.json", "2_Dense/model.safetensors".

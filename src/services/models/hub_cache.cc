@@ -33,6 +33,7 @@ constexpr uint64_t kMaxIndexBytes = uint64_t{64} << 20;
 constexpr std::string_view kFolderPrefix = "models--";
 // The package's own temporary files of a repository begin in the same way.
 constexpr std::string_view kTemporaryBegin = "tmp_", kTemporaryEnd = ".tutti";
+constexpr std::string_view kIncomplete = ".incomplete";
 constexpr const char* kIndexName = "model.safetensors.index.json";
 
 // Whether `path` lies in `folder`; both are canonical.
@@ -65,6 +66,26 @@ std::vector<std::string> NamesIn(const std::string& folder) {
 int64_t ModifiedAt(const std::string& path) {
   struct stat found {};
   return stat(path.c_str(), &found) == 0 ? static_cast<int64_t>(found.st_mtime) : 0;
+}
+
+// The repository of a folder of the cache.
+std::optional<HubName> NameOfFolder(const std::string& folder) {
+  if (!folder.starts_with(kFolderPrefix)) return std::nullopt;
+  std::string repository = folder.substr(kFolderPrefix.size());
+  const size_t dashes = repository.find("--");
+  if (dashes == std::string::npos) return std::nullopt;
+  repository.replace(dashes, 2, "/");
+  Result<HubName> name = ParseHubName(repository);
+  if (!name.ok()) return std::nullopt;
+  return *std::move(name);
+}
+
+// Bytes of a regular file; 0 for anything else, also for a link.
+uint64_t SizeOfFile(const std::string& path) {
+  struct stat found {};
+  return lstat(path.c_str(), &found) == 0 && S_ISREG(found.st_mode)
+             ? static_cast<uint64_t>(found.st_size)
+             : 0;
 }
 
 // The commit in a file of refs/; "" if it holds none.
@@ -274,16 +295,29 @@ Result<CachedModel> HubCache::Find(const HubName& name) const {
   return why;
 }
 
+std::vector<CachedModel> HubCache::ListUnfinished() const {
+  std::vector<CachedModel> found;
+  for (const std::string& folder : NamesIn(folder_)) {
+    const std::optional<HubName> name = NameOfFolder(folder);
+    if (!name.has_value()) continue;
+    CachedModel model;
+    model.name = *name;
+    const std::string blobs = folder_ + "/" + folder + "/blobs/";
+    for (const std::string& blob : NamesIn(blobs)) {
+      if (!blob.ends_with(kIncomplete)) continue;
+      model.bytes += SizeOfFile(blobs + blob);
+      ++model.files;
+    }
+    if (model.files > 0) found.push_back(std::move(model));
+  }
+  return found;
+}
+
 std::vector<CachedModel> HubCache::List() const {
   std::vector<CachedModel> models;
   for (const std::string& folder : NamesIn(folder_)) {
-    if (!folder.starts_with(kFolderPrefix)) continue;
-    std::string repository = folder.substr(kFolderPrefix.size());
-    const size_t dashes = repository.find("--");
-    if (dashes == std::string::npos) continue;
-    repository.replace(dashes, 2, "/");
-    const Result<HubName> name = ParseHubName(repository);
-    if (!name.ok()) continue;
+    const std::optional<HubName> name = NameOfFolder(folder);
+    if (!name.has_value()) continue;
     std::set<std::string> seen;  // quants: of several snapshots the first that Find would choose
     for (const std::string& commit : CommitsFor(folder_ + "/" + folder, *name)) {
       const Snapshot listed = ListSnapshot(folder_ + "/" + folder, commit);
@@ -384,22 +418,16 @@ Result<uint64_t> HubCache::Remove(const HubName& name) const {
     return OkStatus();
   };
   RETURN_IF_ERROR(Prepare(name.repository));
-  constexpr std::string_view kIncomplete = ".incomplete";
-  const auto size_of = [](const std::string& path) {
-    struct stat found {};
-    return lstat(path.c_str(), &found) == 0 && S_ISREG(found.st_mode)
-               ? static_cast<uint64_t>(found.st_size)
-               : 0;
-  };
   uint64_t bytes = 0;
+  std::set<std::string> unfinished;  // hashes: newer packages write HASH.RANDOM.incomplete
   for (const std::string& blob : NamesIn(folder + "/blobs")) {
-    if (blob.ends_with(kIncomplete))
-      RETURN_IF_ERROR(lock(blob.substr(0, blob.size() - kIncomplete.size())));
+    if (blob.ends_with(kIncomplete)) unfinished.insert(blob.substr(0, blob.find('.')));
   }
+  for (const std::string& hash : unfinished) RETURN_IF_ERROR(lock(hash));
   if (name.quant.empty() && name.revision.empty()) {              // all of the repository
     for (const std::string& blob : NamesIn(folder + "/blobs")) {  // which may be another disk's
       const std::string path = folder + "/blobs/" + blob;
-      bytes += size_of(path);
+      bytes += SizeOfFile(path);
       unlink(path.c_str());
     }
     fs::remove_all(folder, error);
@@ -411,7 +439,7 @@ Result<uint64_t> HubCache::Remove(const HubName& name) const {
   const std::string snapshots = folder + "/snapshots/";
   for (const HubFile& file : model.parts) {
     const std::string path = snapshots + model.commit + "/" + file.path;
-    if (file.hash.empty()) bytes += size_of(path);
+    if (file.hash.empty()) bytes += SizeOfFile(path);
     if (unlink(path.c_str()) != 0) return CacheError(path, errno);
   }
   std::set<std::string> used;
@@ -424,7 +452,7 @@ Result<uint64_t> HubCache::Remove(const HubName& name) const {
     const bool ours = std::any_of(model.parts.begin(), model.parts.end(),
                                   [&](const HubFile& file) { return file.hash == blob; });
     if (used.contains(blob) || !(ours || blob.ends_with(kIncomplete))) continue;
-    const uint64_t size = size_of(path);
+    const uint64_t size = SizeOfFile(path);
     if (unlink(path.c_str()) != 0) return CacheError(path, errno);
     bytes += size;
   }

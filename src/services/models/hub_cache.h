@@ -56,6 +56,9 @@ class HubCache {
   // All complete models, by name.
   std::vector<CachedModel> List() const;
 
+  // What pulls that were cut left, of this program and others. `name` and `bytes` are set.
+  std::vector<CachedModel> ListUnfinished() const;
+
   // --- for Pull ---
   // Whether the blob is here. One of its size counts: it got its name when its hash was checked.
   bool HasBlob(const std::string& repository, const std::string& hash, uint64_t size) const;

@@ -150,13 +150,16 @@ TEST_F(HubCacheTest, RemovesWhatNoOtherSnapshotUses) {
 TEST_F(HubCacheTest, ABlobThatIsBeingWrittenIsNotRemoved) {
   ASSERT_TRUE(cache_.Prepare("o/m").ok());
   Put("models--o--m/blobs/1.incomplete", "GG");
+  Put("models--o--m/blobs/1.0a1b2c3d.incomplete", "GGUF");  // of a newer package
   {
     const auto lock = cache_.TryLockBlob("o/m", "1");
     ASSERT_TRUE(lock.ok() && lock->has_value());
     EXPECT_FALSE(cache_.TryLockBlob("o/m", "1")->has_value());
     EXPECT_EQ(cache_.Remove(*ParseHubName("o/m")).status().reason(), "cache_busy");
   }
-  EXPECT_EQ(cache_.Remove(*ParseHubName("o/m")).value(), 2U);
+  ASSERT_EQ(cache_.ListUnfinished().size(), 1U);
+  EXPECT_EQ(cache_.ListUnfinished()[0].bytes, 6U);
+  EXPECT_EQ(cache_.Remove(*ParseHubName("o/m")).value(), 6U);
 }
 
 }  // namespace

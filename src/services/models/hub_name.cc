@@ -1,6 +1,7 @@
 #include "services/models/hub_name.h"
 
 #include <algorithm>
+#include <vector>
 
 #include "base/ascii.h"
 #include "base/quote.h"
@@ -40,6 +41,27 @@ std::string_view WithoutHost(std::string_view text) {
   return text;
 }
 
+// Reads the address of a file's page on the public hub, as people paste it:
+// ORG/NAME/blob/REVISION/FOLDER/FILE.gguf. Of a split file any part stands for all. Nothing for
+// another text.
+std::optional<HubName> ReadFileAddress(std::string_view text) {
+  text = text.substr(0, text.find_first_of("?#"));
+  const std::vector<std::string_view> parts = SplitAt(text, '/');
+  if (parts.size() < 5 || (parts[2] != "blob" && parts[2] != "resolve")) return std::nullopt;
+  std::string_view stem = parts.back();
+  if (!stem.ends_with(".gguf")) return std::nullopt;
+  stem.remove_suffix(5);
+  if (const auto split = ReadSplitStem(stem)) stem = split->stem;
+  HubName name;
+  name.repository = std::string(parts[0]) + "/" + std::string(parts[1]);
+  name.quant = std::string(stem);
+  if (parts[3] != kMainRevision) name.revision = std::string(parts[3]);
+  if (!IsRepositoryPart(parts[0]) || !IsRepositoryPart(parts[1]) ||
+      !IsNameText(stem, kMaxQuantBytes) || !IsSafeRelativePath(parts[3]))
+    return std::nullopt;
+  return name;
+}
+
 }  // namespace
 
 std::string HubName::ServedName() const {
@@ -48,6 +70,17 @@ std::string HubName::ServedName() const {
 
 std::string HubName::ToString() const {
   return revision.empty() ? ServedName() : ServedName() + "@" + revision;
+}
+
+std::optional<SplitStem> ReadSplitStem(std::string_view stem) {
+  constexpr size_t kTail = 15;  // "-00002-of-00003"
+  if (stem.size() <= kTail) return std::nullopt;
+  const std::string_view tail = stem.substr(stem.size() - kTail);
+  const auto part = ParseNumber<uint32_t>(tail.substr(1, 5));
+  const auto count = ParseNumber<uint32_t>(tail.substr(10));
+  if (tail[0] != '-' || tail.substr(6, 4) != "-of-" || !part.has_value() || !count.has_value())
+    return std::nullopt;
+  return SplitStem{stem.substr(0, stem.size() - kTail), *count};
 }
 
 bool IsCommitHash(std::string_view text) {
@@ -77,6 +110,9 @@ Result<HubName> ParseHubName(std::string_view text) {
   text = WithoutHost(text);
   const bool from_address = text.size() != pasted.size();
   while (from_address && text.ends_with('/')) text.remove_suffix(1);
+  if (from_address) {
+    if (std::optional<HubName> file = ReadFileAddress(text); file.has_value()) return *file;
+  }
   HubName name;
   if (const size_t at = text.find('@'); at != std::string_view::npos) {
     name.revision = std::string(text.substr(at + 1));

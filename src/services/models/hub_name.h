@@ -3,6 +3,8 @@
 // A value. The functions are pure; any thread.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -26,13 +28,21 @@ struct HubName {
   friend bool operator==(const HubName&, const HubName&) = default;
 };
 
-// Reads the name; "hf.co/", "huggingface.co/" and "https://" before either are left out. Errors:
-// invalid_value, with the part that is wrong.
+// Reads the name; "hf.co/", "huggingface.co/" and "https://" before either are left out. The
+// address of a GGUF on that host is read too: its name is then the quant. Errors: invalid_value,
+// with the part that is wrong.
 Result<HubName> ParseHubName(std::string_view text);
 
 // Whether `text` is a path that can be created below a folder of the cache and stays there:
 // relative, of plain components, without control characters and backslashes, at most 1,024 bytes.
 bool IsSafeRelativePath(std::string_view text);
+
+// "m-00002-of-00003", the name of a part of a split file without its ending: "m" and 3.
+struct SplitStem {
+  std::string_view stem;
+  uint32_t count;
+};
+std::optional<SplitStem> ReadSplitStem(std::string_view stem);
 
 // Whether `text` is the hash of a commit: 40 hexadecimal digits in lower case.
 bool IsCommitHash(std::string_view text);

@@ -20,6 +20,9 @@ TEST(HubNameTest, ReadsRepositoryQuantAndRevision) {
            Case{"hf.co/a/b:Q8_0", {"a/b", "Q8_0", ""}},
            Case{"huggingface.co/a/b", {"a/b", "", ""}},
            Case{"https://huggingface.co/a/b/", {"a/b", "", ""}},
+           Case{"https://huggingface.co/a/b/blob/main/m-Q8_0.gguf", {"a/b", "m-Q8_0", ""}},
+           Case{"https://hf.co/a/b/resolve/v1/x/m-Q8_0-00002-of-00003.gguf?download=true",
+                {"a/b", "m-Q8_0", "v1"}},
        }) {
     const Result<HubName> name = ParseHubName(c.text);
     ASSERT_TRUE(name.ok()) << name.status();
@@ -58,7 +61,9 @@ TEST(HubNameTest, RefusesWhatIsNoName) {
                                  "a/b\n",
                                  "\xff/b",
                                  "https://example.org/a/b",
-                                 "https://huggingface.co/a/b/resolve/main/m.gguf",
+                                 "https://huggingface.co/a/b/resolve/main/m.bin",
+                                 "a/b/resolve/main/m.gguf",
+                                 "https://huggingface.co/a/b/tree/main",
                                  "-a/b",
                                  "a/-b"}) {
     EXPECT_EQ(ParseHubName(text).status().reason(), "invalid_value") << text;
