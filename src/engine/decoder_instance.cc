@@ -68,8 +68,8 @@ DecoderInstance::DecoderInstance(const EngineOptions& options,
   if (deps_.draft != nullptr && options.scheduler.speculate) drafter_.emplace(deps_.draft);
   CHECK(limits_.max_step_tokens > 0 && limits_.max_step_slices > 0 && limits_.kv_blocks > 0 &&
         limits_.context > 0 && limits_.kv_blocks < INT32_MAX / kBlockTokens);
-  // Else a long sequence would wait for ever (Scheduler::WindowsFit). None has more blocks than the
-  // longest context.
+  // Else a long sequence would wait for ever (Scheduler::WindowBlocksFit). None has more blocks
+  // than the longest context.
   const int rows = MaxPromptRows(options.scheduler, limits_.max_step_tokens);
   const int most = MaxWindowBlocks(limits_.window, rows, BlocksFor(max_model_len_));
   CHECK(limits_.window_blocks == 0 || limits_.window_blocks >= std::min(limits_.kv_blocks, most))

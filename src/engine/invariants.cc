@@ -36,19 +36,19 @@ void TakeSnapshot(const DecoderInstance& decoder, EngineSnapshot* snapshot) {
     out.checkpoints.push_back(states.Of(b));
   out.states_broken.clear();
   states.Check(&out.states_broken);
-  const kv::SlotPool& windows = pool.windows();
+  const kv::SlotPool& window_blocks = pool.window_blocks();
   out.window = decoder.limits().window;
-  out.windows_total = windows.total();
-  out.windows_active = windows.active();
+  out.window_blocks_total = window_blocks.total();
+  out.window_blocks_active = window_blocks.active();
   out.window_references.clear();
-  for (kv::SlotId id = 0; id < windows.total(); ++id)
-    out.window_references.push_back(windows.references(id));
-  out.block_windows.clear();
-  for (kv::BlockId b = 0; windows.total() > 0 && b < pool.total(); ++b)
-    out.block_windows.push_back(windows.Of(b));
-  out.windows_broken.clear();
-  windows.Check(&out.windows_broken);
-  out.table_windows.clear();
+  for (kv::SlotId id = 0; id < window_blocks.total(); ++id)
+    out.window_references.push_back(window_blocks.references(id));
+  out.attached_window_blocks.clear();
+  for (kv::BlockId b = 0; window_blocks.total() > 0 && b < pool.total(); ++b)
+    out.attached_window_blocks.push_back(window_blocks.Of(b));
+  out.window_blocks_broken.clear();
+  window_blocks.Check(&out.window_blocks_broken);
+  out.table_window_blocks.clear();
   out.references.clear();
   out.block_indexed.clear();
   for (kv::BlockId b = 0; b < pool.total(); ++b) {
@@ -74,11 +74,11 @@ void TakeSnapshot(const DecoderInstance& decoder, EngineSnapshot* snapshot) {
       view.promised = s->blocks.promised();
       view.copy_from = s->copy_from;
       view.recurrent = s->recurrent;
-      view.first_window = s->windows.first;
-      view.window_slots = s->windows.slots.size();
-      view.window_copy = s->windows.copy_from;
-      out.table_windows.insert(out.table_windows.end(), s->windows.slots.begin(),
-                               s->windows.slots.end());
+      view.first_window = s->window_blocks.first;
+      view.window_block_count = s->window_blocks.ids.size();
+      view.window_copy = s->window_blocks.copy_from;
+      out.table_window_blocks.insert(out.table_window_blocks.end(), s->window_blocks.ids.begin(),
+                                     s->window_blocks.ids.end());
       view.first_block = out.table_blocks.size();
       view.blocks = static_cast<size_t>(s->blocks.size());
       for (int i = 0; i < s->blocks.size(); ++i) {
@@ -122,43 +122,44 @@ std::string FindStateViolation(const EngineSnapshot& s) {
 
 // The blocks of layers with a window, after the sequences were checked.
 std::string FindWindowViolation(const EngineSnapshot& s) {
-  if (!s.windows_broken.empty()) return s.windows_broken;
+  if (!s.window_blocks_broken.empty()) return s.window_blocks_broken;
   std::vector<int> holders(s.window_references.size(), 0);
   size_t begin = 0;
   for (const SequenceSnapshot& q : s.sequences) {
     const auto fail = [&q](const std::string& what) {
       return "sequence " + std::to_string(q.id) + ": " + what;
     };
-    if (q.window_slots != (s.windows_total > 0 ? q.blocks : 0))
+    if (q.window_block_count != (s.window_blocks_total > 0 ? q.blocks : 0))
       return fail("the table of the window is not as long as the other");
-    for (size_t i = 0; i < q.window_slots; ++i) {
-      const kv::SlotId id = s.table_windows[begin + i];
+    for (size_t i = 0; i < q.window_block_count; ++i) {
+      const kv::SlotId id = s.table_window_blocks[begin + i];
       const bool seen = static_cast<int>(i) >= q.first_window;
       if (seen != (id != kv::kNoSlot)) return fail("holds a block behind its window, or lacks one");
       if (seen) ++holders[static_cast<size_t>(id)];
     }
-    if (q.copy_from == kv::kNoBlock && q.window_slots > 0 &&
+    if (q.copy_from == kv::kNoBlock && q.window_block_count > 0 &&
         q.first_window != FirstWindowBlock(q.computed, s.window))
       return fail("its window begins at the wrong block");
-    begin += q.window_slots;
-    if (s.windows_total > 0 && (q.window_copy != kv::kNoSlot) != (q.copy_from != kv::kNoBlock))
+    begin += q.window_block_count;
+    if (s.window_blocks_total > 0 &&
+        (q.window_copy != kv::kNoSlot) != (q.copy_from != kv::kNoBlock))
       return fail("copies a block in some layers only");
     if (q.window_copy != kv::kNoSlot) ++holders[static_cast<size_t>(q.window_copy)];
   }
   int active = 0;
   for (size_t id = 0; id < holders.size(); ++id) {
     if (holders[id] != s.window_references[id]) {
-      return "block " + std::to_string(id) + " of the window has " +
+      return "window block " + std::to_string(id) + " has " +
              std::to_string(s.window_references[id]) + " references and " +
              std::to_string(holders[id]) + " holders";
     }
     active += holders[id] > 0 ? 1 : 0;
   }
-  if (active != s.windows_active || active > s.active)
-    return "more blocks in windows are active than blocks";
-  for (size_t b = 0; b < s.block_windows.size(); ++b) {
-    if (s.block_windows[b] != kv::kNoSlot && !s.block_indexed[b])
-      return "block " + std::to_string(b) + " has a window and is not in the index";
+  if (active != s.window_blocks_active || active > s.active)
+    return "more window blocks are active than blocks";
+  for (size_t b = 0; b < s.attached_window_blocks.size(); ++b) {
+    if (s.attached_window_blocks[b] != kv::kNoSlot && !s.block_indexed[b])
+      return "block " + std::to_string(b) + " has a window block and is not in the index";
   }
   return "";
 }

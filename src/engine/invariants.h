@@ -20,7 +20,7 @@ struct SequenceSnapshot {
   int promised = 0;
   kv::BlockId copy_from = kv::kNoBlock;
   int first_window = 0;
-  size_t window_slots = 0;
+  size_t window_block_count = 0;
   kv::SlotId window_copy = kv::kNoSlot;
   RecurrentState recurrent;
   size_t first_block = 0, blocks = 0;  // range in EngineSnapshot::table_blocks
@@ -33,11 +33,11 @@ struct EngineSnapshot {
   uint64_t preemptions = 0;
   int free = 0, cached = 0, active = 0, total = 0, promised = 0;
   std::vector<int> references;  // by block
-  int window = 0, windows_total = 0, windows_active = 0;
-  std::vector<int> window_references;     // by block of the layers with a window
-  std::vector<kv::SlotId> table_windows;  // parallel to table_blocks
-  std::vector<kv::SlotId> block_windows;  // by block; empty without windows
-  std::string windows_broken;             // what SlotPool::Check found
+  int window = 0, window_blocks_total = 0, window_blocks_active = 0;
+  std::vector<int> window_references;              // by block of the layers with a window
+  std::vector<kv::SlotId> table_window_blocks;     // parallel to table_blocks
+  std::vector<kv::SlotId> attached_window_blocks;  // by block; empty without windows
+  std::string window_blocks_broken;                // what SlotPool::Check found
   int states_free = 0, states_cached = 0, states_active = 0, states_total = 0;
   std::vector<int> state_references;           // by slot of a recurrent state
   std::vector<kv::SlotId> checkpoints;         // by block; empty without states

@@ -40,7 +40,7 @@ std::unique_ptr<RequestState> MakeRequestState(AdmissionPermit permit, Request r
     }
     s.blocks.ReserveCapacity(BlocksFor(s.target_tokens));
     if (limits.window_blocks > 0)
-      s.windows.slots.reserve(static_cast<size_t>(BlocksFor(s.target_tokens)));
+      s.window_blocks.ids.reserve(static_cast<size_t>(BlocksFor(s.target_tokens)));
     s.end_tokens = r.sampling.stop_token_ids;
     if (!r.sampling.ignore_eos)
       s.end_tokens.insert(s.end_tokens.end(), r.end_tokens.begin(), r.end_tokens.end());

@@ -180,7 +180,7 @@ void Scheduler::Rollback() {
     Sequence& s = *planned.sequence;
     DropDrafts(s, plan_.slices[planned_.size() - 1].drafts);
     if (planned.save != kv::kNoSlot) memory_.DropSave(planned.save);
-    memory_.RemoveWindows(s, planned.windows);
+    memory_.RemoveWindowBlocks(s, planned.window_blocks);
     planned_.pop_back();
     if (!SequenceMemory::StateLost(s)) continue;
     EraseRunning(s);
@@ -469,11 +469,11 @@ bool Scheduler::AddSlice(Sequence& s, int budget, bool may_preempt) {
     planned.reservation = *std::move(reservation);
     if (copies) plan_.copies.push_back({s.copy_from, s.blocks[first_new]});
     if (memory_.windowed()) {
-      memory_.AddWindows(s, needed);
-      planned.windows = needed;
+      memory_.AddWindowBlocks(s, needed);
+      planned.window_blocks = needed;
       if (copies) {
         plan_.window_copies.push_back(
-            {s.windows.copy_from, s.windows.slots[static_cast<size_t>(first_new)]});
+            {s.window_blocks.copy_from, s.window_blocks.ids[static_cast<size_t>(first_new)]});
       }
     }
   }
@@ -485,7 +485,7 @@ bool Scheduler::AddSlice(Sequence& s, int budget, bool may_preempt) {
                                                             static_cast<size_t>(count));
   slice.start = start;
   slice.blocks = s.blocks.ids();
-  slice.window_blocks = s.windows.slots;
+  slice.window_blocks = s.window_blocks.ids;
   if (s.recurrent.live != kv::kNoSlot) {
     if (start + count == checkpoint) planned.save = memory_.TakeSave();
     slice.state = s.recurrent.live;

@@ -135,7 +135,7 @@ class Scheduler {
     bool by_model = false;          // its draft tokens are the second model's
     Status constraint;              // why no mask could be made for its draw
     kv::SlotId save = kv::kNoSlot;  // slot of a checkpoint after the slice; owned
-    int windows = 0;                // blocks that were added in layers with a window
+    int window_blocks = 0;          // that were added
   };
   enum class Fit { kAdmitted, kDoesNotFit, kWaitsForSibling, kFailed };
 
@@ -179,7 +179,7 @@ class Scheduler {
   RunClaim ClaimOf(const Sequence& sequence, TimePoint now) const;
   // Whether the layers with a window have blocks for `sequence` until its end, in addition to those
   // that running sequences other than `leaving` may need: a running sequence never waits for one.
-  bool WindowsFit(const Sequence& sequence, const Sequence* leaving = nullptr) const;
+  bool WindowBlocksFit(const Sequence& sequence, const Sequence* leaving = nullptr) const;
   int MaxWindowBlocks(const Sequence& sequence) const;
   AdmissionView PoolView() const;  // blocks for a new sequence; its own needs are not filled in
   Fit TryAdmit(Sequence& sequence);

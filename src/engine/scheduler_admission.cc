@@ -67,7 +67,7 @@ void Scheduler::PreemptForWaiting(TimePoint now) {
                                  [&](const Sequence* s) { return s->tenant == first.tenant; });
   if (last == running_.rend() || (*last)->pinned || WaitsForSiblingOf(first)) return;
   if (!MayPreempt(ClaimOf(first, now), ClaimOf(**last, now))) return;
-  if (!WindowsFit(first, *last)) return;
+  if (!WindowBlocksFit(first, *last)) return;
   // Ignores blocks that the prefix index may have: a preemption must not depend on a chance hit.
   const int needed = first.pinned ? WorstCaseBlocks(first.target_tokens)
                                   : BlocksFor(static_cast<int>(first.tokens.size()));
@@ -104,9 +104,9 @@ int Scheduler::MaxWindowBlocks(const Sequence& s) const {
                                  WorstCaseBlocks(s.target_tokens));
 }
 
-bool Scheduler::WindowsFit(const Sequence& s, const Sequence* leaving) const {
+bool Scheduler::WindowBlocksFit(const Sequence& s, const Sequence* leaving) const {
   // With as many as blocks, each active one belongs to an active block (SequenceMemory).
-  const int total = pool_.windows().total();
+  const int total = pool_.window_blocks().total();
   if (total == 0 || total >= pool_.total()) return true;
   int needed = MaxWindowBlocks(s);
   for (const Sequence* r : running_) needed += r == leaving ? 0 : MaxWindowBlocks(*r);
@@ -115,7 +115,7 @@ bool Scheduler::WindowsFit(const Sequence& s, const Sequence* leaving) const {
 
 Scheduler::Fit Scheduler::TryAdmit(Sequence& s) {
   if (WaitsForSiblingOf(s)) return Fit::kWaitsForSibling;
-  if (!WindowsFit(s)) return Fit::kDoesNotFit;
+  if (!WindowBlocksFit(s)) return Fit::kDoesNotFit;
   AdmissionView view = PoolView();
   view.reserve_worst = s.pinned || options_.admission == Admission::kNoEvict;
   // No blocks became available since it last did not fit: skip the look-up in the prefix index.

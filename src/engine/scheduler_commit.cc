@@ -73,7 +73,7 @@ void Scheduler::CommitSlice(size_t i, SliceResult& slice) {
     outcome.status = std::move(status);
     planned.reservation.Return();
     if (planned.save != kv::kNoSlot) memory_.DropSave(planned.save);
-    memory_.RemoveWindows(s, planned.windows);
+    memory_.RemoveWindowBlocks(s, planned.window_blocks);
   };
   if (!slice.status.ok()) return fail(slice.status);
   if (planned.scores) {

@@ -61,12 +61,13 @@ struct RecurrentState {
   int branch = 0;   // end of a known beginning of the prompt that had no checkpoint
 };
 
-// WindowTable: the blocks of one sequence in layers with a sliding window, where these have memory
-// of their own. Part of a Sequence; managed by SequenceMemory.
+// WindowTable: the window blocks of one sequence. A window block holds the keys and values of a
+// block in layers with a sliding window, where these have memory of their own. Part of a Sequence;
+// managed by SequenceMemory.
 struct WindowTable {
-  std::vector<kv::SlotId> slots;  // parallel to the sequence's blocks; kNoSlot behind the window
-  int first = 0;                  // slots before this one are behind the window
-  kv::SlotId copy_from = kv::kNoSlot;  // slot of Sequence::copy_from; a reference is held
+  std::vector<kv::SlotId> ids;  // parallel to the sequence's blocks; kNoSlot behind the window
+  int first = 0;                // ids before this one are behind the window
+  kv::SlotId copy_from = kv::kNoSlot;  // that of Sequence::copy_from; a reference is held
 };
 
 // All moves of a sequence, through SetState(); the scheduler makes them:
@@ -112,7 +113,7 @@ struct Sequence {
   kv::BlockId copy_from =
       kv::kNoBlock;     // a block to copy before the next slice (a reference is held), and ...
   int copy_tokens = 0;  // ... how many of its slots belong to this sequence
-  WindowTable windows;
+  WindowTable window_blocks;
   RecurrentState recurrent;
   sampling::RowState sampler;
   grammar::Matcher matcher;   // how far the output has come under the request's grammar

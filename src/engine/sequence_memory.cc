@@ -16,8 +16,8 @@ void SequenceMemory::Find(const Sequence& s, Reuse& reuse, bool partial) const {
   reuse.queried = 0;
   reuse.state = kv::kNoSlot;
   reuse.branch = 0;
-  reuse.windows.clear();
-  reuse.partial_window = kv::kNoSlot;
+  reuse.window_blocks.clear();
+  reuse.partial_window_block = kv::kNoSlot;
   if (!Fresh(s) || s.scoring()) return;
   kv::PrefixIndex::Match& found = reuse.found;
   if (s.root != kv::kNoRoot) {
@@ -30,11 +30,11 @@ void SequenceMemory::Find(const Sequence& s, Reuse& reuse, bool partial) const {
       reuse.blocks.clear();
       found = pool_.index().LookupWith(s.root, tokens,
                                        {.states = stateful() ? &states_ : nullptr,
-                                        .windows = windowed() ? &windows_ : nullptr,
+                                        .window_blocks = windowed() ? &window_blocks_ : nullptr,
                                         .window = window_,
                                         .partial = partial},
                                        reuse.blocks);
-      CHECK(FindWindows(nullptr, reuse));
+      CHECK(FindWindowBlocks(nullptr, reuse));
       if (stateful() && known_blocks > found.full_blocks)
         reuse.branch = known_blocks * kBlockTokens;
       if (!stateful()) {
@@ -64,9 +64,9 @@ void SequenceMemory::FindWithSibling(const Sequence& s, Reuse& reuse) const {
                       .partial_tokens = shared % kBlockTokens};
       shares.blocks.assign(ids.begin(), ids.begin() + BlocksFor(shared));
       if (shares.found.partial_tokens > 0) shares.found.partial = shares.blocks.back();
-      if (!FindWindows(other, shares)) continue;
-      reuse.windows = std::move(shares.windows);
-      reuse.partial_window = shares.partial_window;
+      if (!FindWindowBlocks(other, shares)) continue;
+      reuse.window_blocks = std::move(shares.window_blocks);
+      reuse.partial_window_block = shares.partial_window_block;
     }
     found.full_blocks = shared / kBlockTokens;
     found.partial_tokens = shared % kBlockTokens;
@@ -79,24 +79,24 @@ void SequenceMemory::FindWithSibling(const Sequence& s, Reuse& reuse) const {
   }
 }
 
-bool SequenceMemory::FindWindows(const Sequence* sibling, Reuse& reuse) const {
-  reuse.windows.clear();
-  reuse.partial_window = kv::kNoSlot;
+bool SequenceMemory::FindWindowBlocks(const Sequence* sibling, Reuse& reuse) const {
+  reuse.window_blocks.clear();
+  reuse.partial_window_block = kv::kNoSlot;
   if (!windowed()) return true;
   const kv::PrefixIndex::Match& found = reuse.found;
   const int end = found.full_blocks * kBlockTokens + found.partial_tokens;
   const auto slot_of = [&](int i, kv::BlockId block) {
     const kv::SlotId own =
-        sibling == nullptr ? kv::kNoSlot : sibling->windows.slots[static_cast<size_t>(i)];
-    return own != kv::kNoSlot ? own : windows_.Of(block);
+        sibling == nullptr ? kv::kNoSlot : sibling->window_blocks.ids[static_cast<size_t>(i)];
+    return own != kv::kNoSlot ? own : window_blocks_.Of(block);
   };
   for (int i = found.full_blocks - 1; i >= FirstWindowBlock(end, window_); --i) {
-    reuse.windows.push_back(slot_of(i, reuse.blocks[static_cast<size_t>(i)]));
-    if (reuse.windows.back() == kv::kNoSlot) return false;
+    reuse.window_blocks.push_back(slot_of(i, reuse.blocks[static_cast<size_t>(i)]));
+    if (reuse.window_blocks.back() == kv::kNoSlot) return false;
   }
   if (found.partial == kv::kNoBlock) return true;
-  reuse.partial_window = slot_of(found.full_blocks, found.partial);
-  return reuse.partial_window != kv::kNoSlot;
+  reuse.partial_window_block = slot_of(found.full_blocks, found.partial);
+  return reuse.partial_window_block != kv::kNoSlot;
 }
 
 int SequenceMemory::Revived(const Reuse& reuse) const {
@@ -129,8 +129,8 @@ bool SequenceMemory::DropForState(const Sequence& s, Reuse& reuse) const {
   reuse.found = {};
   reuse.blocks.clear();
   reuse.state = kv::kNoSlot;
-  reuse.windows.clear();
-  reuse.partial_window = kv::kNoSlot;
+  reuse.window_blocks.clear();
+  reuse.partial_window_block = kv::kNoSlot;
   return true;
 }
 
@@ -145,15 +145,15 @@ void SequenceMemory::Start(Sequence& s, const Reuse& reuse) {
     s.recurrent.branch = reuse.branch;
   }
   if (windowed()) {
-    WindowTable& w = s.windows;
-    w.slots.assign(reuse.blocks.size(), kv::kNoSlot);
-    w.first = static_cast<int>(reuse.blocks.size() - reuse.windows.size());
-    for (size_t i = 0; i < reuse.windows.size(); ++i) {
-      windows_.Reference(reuse.windows[i]);
-      w.slots[w.slots.size() - 1 - i] = reuse.windows[i];
+    WindowTable& w = s.window_blocks;
+    w.ids.assign(reuse.blocks.size(), kv::kNoSlot);
+    w.first = static_cast<int>(reuse.blocks.size() - reuse.window_blocks.size());
+    for (size_t i = 0; i < reuse.window_blocks.size(); ++i) {
+      window_blocks_.Reference(reuse.window_blocks[i]);
+      w.ids[w.ids.size() - 1 - i] = reuse.window_blocks[i];
     }
-    w.copy_from = reuse.partial_window;
-    if (w.copy_from != kv::kNoSlot) windows_.Reference(w.copy_from);
+    w.copy_from = reuse.partial_window_block;
+    if (w.copy_from != kv::kNoSlot) window_blocks_.Reference(w.copy_from);
   }
   pool_.Share(s.blocks, reuse.blocks);
   s.computed = reuse.found.full_blocks * kBlockTokens;
@@ -168,8 +168,8 @@ void SequenceMemory::DropCopy(Sequence& s) {
   if (s.copy_from == kv::kNoBlock) return;
   pool_.Drop(std::exchange(s.copy_from, kv::kNoBlock));
   s.copy_tokens = 0;
-  kv::SlotId& window = s.windows.copy_from;
-  if (window != kv::kNoSlot) windows_.Drop(std::exchange(window, kv::kNoSlot));
+  kv::SlotId& window = s.window_blocks.copy_from;
+  if (window != kv::kNoSlot) window_blocks_.Drop(std::exchange(window, kv::kNoSlot));
 }
 
 void SequenceMemory::IndexFull(Sequence& s) {
@@ -179,7 +179,7 @@ void SequenceMemory::IndexFull(Sequence& s) {
     const kv::BlockId block =
         pool_.Index(s.blocks, s.indexed, s.root,
                     std::span<const TokenId>(s.tokens).subspan(from, kBlockTokens));
-    if (windowed()) AttachWindow(s, s.indexed, block);
+    if (windowed()) AttachWindowBlock(s, s.indexed, block);
   }
 }
 
@@ -194,58 +194,58 @@ void SequenceMemory::Release(Sequence& s, bool reusable) {
           pool_.Index(s.blocks, s.indexed, s.root,
                       std::span<const TokenId>(s.tokens).subspan(
                           static_cast<size_t>(indexed), static_cast<size_t>(s.computed - indexed)));
-      if (windowed()) AttachWindow(s, s.indexed, tail);
+      if (windowed()) AttachWindowBlock(s, s.indexed, tail);
     } else if (s.computed > 0 && s.computed == indexed) {
       tail = s.blocks[s.indexed - 1];
     }
   }
   AttachLive(s, tail);
   DropStates(s);
-  DropWindows(s);
+  DropWindowBlocks(s);
   pool_.Release(s.blocks);
   s.computed = 0;
   s.indexed = 0;
 }
 
-// Block `i` of the sequence is `block` of the index now. Where that has its slot already, a full
-// block changes over to it, so that a slot is active for each active block at most.
-void SequenceMemory::AttachWindow(Sequence& s, int i, kv::BlockId block) {
-  kv::SlotId& own = s.windows.slots[static_cast<size_t>(i)];
-  const kv::SlotId kept = windows_.Attach(block, own);
+// Block `i` of the sequence is `block` of the index now. Where that has its window block already, a
+// full block changes over to it, so that a window block is active for each active block at most.
+void SequenceMemory::AttachWindowBlock(Sequence& s, int i, kv::BlockId block) {
+  kv::SlotId& own = s.window_blocks.ids[static_cast<size_t>(i)];
+  const kv::SlotId kept = window_blocks_.Attach(block, own);
   if (kept == own || s.blocks[i] != block) return;
-  windows_.Reference(kept);
-  windows_.Drop(std::exchange(own, kept));
+  window_blocks_.Reference(kept);
+  window_blocks_.Drop(std::exchange(own, kept));
 }
 
-void SequenceMemory::AddWindows(Sequence& s, int count) {
+void SequenceMemory::AddWindowBlocks(Sequence& s, int count) {
   if (!windowed()) return;
-  while (windows_.available() < count && ReclaimIdle(s)) {
+  while (window_blocks_.available() < count && ReclaimIdle(s)) {
   }
-  CHECK_GE(windows_.available(), count) << "sequence " << s.id;
-  for (int i = 0; i < count; ++i) s.windows.slots.push_back(windows_.Take());
+  CHECK_GE(window_blocks_.available(), count) << "sequence " << s.id;
+  for (int i = 0; i < count; ++i) s.window_blocks.ids.push_back(window_blocks_.Take());
 }
 
-void SequenceMemory::RemoveWindows(Sequence& s, int count) {
+void SequenceMemory::RemoveWindowBlocks(Sequence& s, int count) {
   if (!windowed()) return;
   for (int i = 0; i < count; ++i) {
-    windows_.Drop(s.windows.slots.back());
-    s.windows.slots.pop_back();
+    window_blocks_.Drop(s.window_blocks.ids.back());
+    s.window_blocks.ids.pop_back();
   }
 }
 
 void SequenceMemory::FreeBehindWindow(Sequence& s) {
   if (!windowed()) return;
-  WindowTable& w = s.windows;
+  WindowTable& w = s.window_blocks;
   for (const int end = FirstWindowBlock(s.computed, window_); w.first < end; ++w.first)
-    windows_.Drop(std::exchange(w.slots[static_cast<size_t>(w.first)], kv::kNoSlot));
+    window_blocks_.Drop(std::exchange(w.ids[static_cast<size_t>(w.first)], kv::kNoSlot));
 }
 
-void SequenceMemory::DropWindows(Sequence& s) {
-  for (const kv::SlotId slot : s.windows.slots) {
-    if (slot != kv::kNoSlot) windows_.Drop(slot);
+void SequenceMemory::DropWindowBlocks(Sequence& s) {
+  for (const kv::SlotId id : s.window_blocks.ids) {
+    if (id != kv::kNoSlot) window_blocks_.Drop(id);
   }
-  s.windows.slots.clear();
-  s.windows.first = 0;
+  s.window_blocks.ids.clear();
+  s.window_blocks.first = 0;
 }
 
 // The slot itself becomes the checkpoint: the end of a sequence copies nothing.
@@ -264,7 +264,7 @@ void SequenceMemory::DropStates(Sequence& s) {
 
 void SequenceMemory::Restart(Sequence& s) {
   DropCopy(s);
-  DropWindows(s);
+  DropWindowBlocks(s);
   pool_.Release(s.blocks);
   s.computed = 0;
   s.indexed = 0;

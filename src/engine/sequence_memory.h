@@ -25,19 +25,22 @@ struct Reuse {
   // knows beyond it.
   kv::SlotId state = kv::kNoSlot;
   int branch = 0;
-  std::vector<kv::SlotId> windows;  // slots of the full blocks that the next token sees, last first
-  kv::SlotId partial_window = kv::kNoSlot;
+  std::vector<kv::SlotId> window_blocks;  // of the full blocks that the next token sees, last first
+  kv::SlotId partial_window_block = kv::kNoSlot;
 };
 
 class SequenceMemory {
  public:
-  // `window`: of the layers whose blocks are pool->windows(), if there are any.
+  // `window`: of the layers whose blocks are pool->window_blocks(), if there are any.
   SequenceMemory(kv::KvBlockPool* pool, int window)
-      : pool_(*pool), states_(pool->states()), windows_(pool->windows()), window_(window) {}
+      : pool_(*pool),
+        states_(pool->states()),
+        window_blocks_(pool->window_blocks()),
+        window_(window) {}
 
-  // Whether the model has recurrent states, or windows with memory of their own.
+  // Whether the model has recurrent states, or window blocks.
   bool stateful() const { return states_.total() > 0; }
-  bool windowed() const { return windows_.total() > 0; }
+  bool windowed() const { return window_blocks_.total() > 0; }
 
   // --- at admission ---
   static bool Fresh(const Sequence& s) {  // holds no memory
@@ -69,9 +72,9 @@ class SequenceMemory {
 
   // --- its blocks in layers with a window ---
   // Appends `count` blocks for a step; from sequences that do not run, if need be. The admission
-  // rule guarantees that they exist (Scheduler::WindowsFit).
-  void AddWindows(Sequence& s, int count);
-  void RemoveWindows(Sequence& s, int count);  // the last ones, as the step failed
+  // rule guarantees that they exist (Scheduler::WindowBlocksFit).
+  void AddWindowBlocks(Sequence& s, int count);
+  void RemoveWindowBlocks(Sequence& s, int count);  // the last ones, as the step failed
   void FreeBehindWindow(Sequence& s);
 
   // --- its recurrent state ---
@@ -99,15 +102,15 @@ class SequenceMemory {
  private:
   void FindWithSibling(const Sequence& s, Reuse& reuse) const;
   // Whether `reuse` has the slots that the token after it sees; fills in those.
-  bool FindWindows(const Sequence* sibling, Reuse& reuse) const;
-  void AttachWindow(Sequence& s, int i, kv::BlockId block);
+  bool FindWindowBlocks(const Sequence* sibling, Reuse& reuse) const;
+  void AttachWindowBlock(Sequence& s, int i, kv::BlockId block);
   void DropStates(Sequence& s);
-  void DropWindows(Sequence& s);
+  void DropWindowBlocks(Sequence& s);
   void AttachLive(Sequence& s, kv::BlockId tail);
 
   kv::KvBlockPool& pool_;
-  kv::SlotPool& states_;   // pool_.states()
-  kv::SlotPool& windows_;  // pool_.windows()
+  kv::SlotPool& states_;         // pool_.states()
+  kv::SlotPool& window_blocks_;  // pool_.window_blocks()
   const int window_;
   std::vector<Sequence*> idle_;  // paused or waiting, yet holding memory
 };

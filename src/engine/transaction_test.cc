@@ -190,7 +190,7 @@ TEST(Transaction, AFailedSequenceLeavesNothingInThePrefixIndex) {
     const kv::KvBlockPool& pool = h.engine().decoder_for_test().pool();
     EXPECT_EQ(pool.index().size(), 0) << kind;
     EXPECT_EQ(pool.free(), pool.total());
-    EXPECT_EQ(pool.windows().free(), pool.windows().total());
+    EXPECT_EQ(pool.window_blocks().free(), pool.window_blocks().total());
     EXPECT_EQ(pool.states().free(), pool.states().total());
     fails = false;
     EXPECT_EQ(h.TokensComputed(TestRequest(TestPrompt(1, 200), 5)), 200 + 4) << kind;

@@ -59,14 +59,14 @@ TEST(Window, ALongContextHoldsTheBlocksOfItsWindow) {
   const kv::KvBlockPool& pool = h.engine().decoder_for_test().pool();
   int most = 0;
   while (h.RunOnce()) {
-    if (!h.client(0).done()) most = std::max(most, pool.windows().active());
+    if (!h.client(0).done()) most = std::max(most, pool.window_blocks().active());
   }
   EXPECT_EQ(most, kWindow / kBlockTokens + 1);
   const EngineStats stats = h.engine().stats();
   EXPECT_EQ(stats.window_blocks_total, model.limits.window_blocks);
   EXPECT_EQ(stats.window_blocks_active, 0) << "after its end";
   EXPECT_EQ(stats.window_blocks_free + stats.window_blocks_cached, stats.window_blocks_total);
-  EXPECT_EQ(stats.evicted_window_blocks, pool.windows().evicted());
+  EXPECT_EQ(stats.evicted_window_blocks, pool.window_blocks().evicted());
   EXPECT_GT(pool.total(), 1000);
   EXPECT_EQ(h.FindFault(), "");
 }
@@ -93,7 +93,7 @@ TEST(Window, AHitNeedsTheBlocksOfTheWindowAtItsEnd) {
   EXPECT_EQ(h.client(1).usage.cached_tokens, 200);
   // Others take their place: the blocks of the other layers alone are not enough.
   h.TokensComputed(TestRequest(TestPrompt(4, 1500), 5));
-  EXPECT_GT(h.engine().decoder_for_test().pool().windows().evicted(), 0u);
+  EXPECT_GT(h.engine().decoder_for_test().pool().window_blocks().evicted(), 0u);
   EXPECT_EQ(h.engine().decoder_for_test().pool().evicted(), 0u);
   h.TokensComputed(TestRequest(TextOf(system, TestPrompt(5, 50)), 5));
   EXPECT_EQ(h.client(3).usage.cached_tokens, 0);

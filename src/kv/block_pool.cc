@@ -28,12 +28,12 @@ void KvReservation::Return() {
   pool->promised_ += from_promise_;
 }
 
-KvBlockPool::KvBlockPool(int blocks, const PrefixOptions& prefix, int states, int windows)
+KvBlockPool::KvBlockPool(int blocks, const PrefixOptions& prefix, int states, int window_blocks)
     : references_(static_cast<size_t>(blocks), 0),
       generations_(static_cast<size_t>(blocks), 0),
       index_(blocks, prefix),
       states_(states, blocks),
-      windows_(windows, blocks) {
+      window_blocks_(window_blocks, blocks) {
   free_.reserve(static_cast<size_t>(blocks));
   for (BlockId b = blocks - 1; b >= 0; --b) free_.push_back(b);  // block 0 is taken first
 }
@@ -109,7 +109,7 @@ void KvBlockPool::Forget(const BlockTable& table) {
     if (references(block) > 1 || !index_.leaf(block)) return;
     index_.Remove(block);
     states_.Forget(block);
-    windows_.Forget(block);
+    window_blocks_.Forget(block);
   }
 }
 
@@ -148,7 +148,7 @@ BlockId KvBlockPool::Take() {
   const BlockId block = index_.EvictLeastRecentlyUsed();
   CHECK(block != kNoBlock) << "the pool promised a block it does not have";
   states_.Forget(block);
-  windows_.Forget(block);
+  window_blocks_.Forget(block);
   ++generations_[static_cast<size_t>(block)];
   ++evicted_;
   return block;

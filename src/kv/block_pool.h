@@ -44,10 +44,10 @@ class KvReservation {
 
 class KvBlockPool {
  public:
-  // `states`: slots of recurrent states; `windows`: blocks of the layers with a sliding window,
+  // `states`: slots of recurrent states; `window_blocks`: of the layers with a sliding window,
   // where these have memory of their own. 0 for a model without them.
   explicit KvBlockPool(int blocks, const PrefixOptions& prefix = {}, int states = 0,
-                       int windows = 0);
+                       int window_blocks = 0);
 
   int total() const { return static_cast<int>(references_.size()); }
   int free() const { return static_cast<int>(free_.size()); }
@@ -90,8 +90,8 @@ class KvBlockPool {
   const PrefixIndex& index() const { return index_; }
   SlotPool& states() { return states_; }
   const SlotPool& states() const { return states_; }
-  SlotPool& windows() { return windows_; }
-  const SlotPool& windows() const { return windows_; }
+  SlotPool& window_blocks() { return window_blocks_; }
+  const SlotPool& window_blocks() const { return window_blocks_; }
 
   // Injects failures: Reserve for an owner fails where this returns true.
   void SetAllocationFault(std::function<bool(uint32_t owner)> fault) { fault_ = std::move(fault); }
@@ -107,8 +107,8 @@ class KvBlockPool {
   std::vector<uint32_t> generations_;
   std::vector<BlockId> free_;  // a stack: the most recently freed block is the warmest
   PrefixIndex index_;
-  SlotPool states_;   // attached ones: checkpoints
-  SlotPool windows_;  // attached ones: keys and values of the block in layers with a window
+  SlotPool states_;         // attached ones: checkpoints
+  SlotPool window_blocks_;  // attached ones: keys and values of the block in layers with a window
   int promised_ = 0;
   uint64_t evicted_ = 0;
   std::function<bool(uint32_t)> fault_;

@@ -174,13 +174,13 @@ PrefixIndex::Match PrefixIndex::LookupWith(RootId root, std::span<const TokenId>
     return needs.states == nullptr || needs.states->Of(b) != kNoSlot;
   };
   const auto has_window = [&](BlockId b) {
-    return needs.windows == nullptr || needs.windows->Of(b) != kNoSlot;
+    return needs.window_blocks == nullptr || needs.window_blocks->Of(b) != kNoSlot;
   };
-  int unbroken = 0;  // the blocks on the way here that follow one another and have windows
+  int unbroken = 0;  // the blocks on the way here that follow one another and have window blocks
   const auto sees_all = [&](int depth, int extra) {
     const int end = depth * kBlockTokens + extra;
     const int first_key = end >= needs.window ? end - needs.window + 1 : 0;
-    return needs.windows == nullptr || depth - unbroken <= first_key / kBlockTokens;
+    return needs.window_blocks == nullptr || depth - unbroken <= first_key / kBlockTokens;
   };
   BlockId parent = kNoBlock;
   for (int depth = 0;; ++depth) {

@@ -60,10 +60,10 @@ class PrefixIndex {
 
   // What a hit needs in addition to blocks.
   struct Needs {
-    const SlotPool* states = nullptr;   // a checkpoint at its end; null: none
-    const SlotPool* windows = nullptr;  // the slots of the blocks that the next token sees ...
-    int window = 0;                     // ... in layers with a window of so many tokens
-    bool partial = true;                // whether it may end in a block
+    const SlotPool* states = nullptr;         // a checkpoint at its end; null: none
+    const SlotPool* window_blocks = nullptr;  // those of the blocks that the next token sees ...
+    int window = 0;                           // ... with a window of so many tokens
+    bool partial = true;                      // whether it may end in a block
   };
   // The longest known beginning of `tokens` that has what it needs; appends its full blocks to
   // `blocks`. With states, a partly filled block counts only as a whole.

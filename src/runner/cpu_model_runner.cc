@@ -66,7 +66,7 @@ void StepLayout::Reserve(int max_tokens, int max_slices) {
   const auto slices = static_cast<size_t>(max_slices);
   tokens_.reserve(tokens);
   sequences_.reserve(slices);
-  windows_.reserve(slices);
+  window_sequences_.reserve(slices);
   head_.reserve(tokens);
   head_rows_.reserve(tokens);
   bad_token_.reserve(slices);
@@ -75,7 +75,7 @@ void StepLayout::Reserve(int max_tokens, int max_slices) {
 void StepLayout::Build(const engine::StepPlan& plan, int vocab_size, bool all_logits) {
   tokens_.clear();
   sequences_.clear();
-  windows_.clear();
+  window_sequences_.clear();
   head_.clear();
   head_rows_.clear();
   bad_token_.assign(plan.slices.size(), 0);
@@ -89,7 +89,7 @@ void StepLayout::Build(const engine::StepPlan& plan, int vocab_size, bool all_lo
     sequences_.push_back({slice.blocks.data(), slice.start, rows, first_row});
     if (!slice.window_blocks.empty()) {
       CHECK_EQ(slice.window_blocks.size(), slice.blocks.size());
-      windows_.push_back({slice.window_blocks.data(), slice.start, rows, first_row});
+      window_sequences_.push_back({slice.window_blocks.data(), slice.start, rows, first_row});
     }
     for (const TokenId token : slice.tokens) {
       const bool known = token >= 0 && token < vocab_size;
@@ -257,8 +257,8 @@ void CpuModelRunner::Recycle(engine::StepResult used) {
 }
 
 Result<model::DecoderBatch> CpuModelRunner::PreparePass(const engine::StepPlan& plan) {
-  ASSIGN_OR_RETURN(model::DecoderBatch batch,
-                   pass_.Prepare(layout_.tokens(), layout_.sequences(), layout_.windows()));
+  ASSIGN_OR_RETURN(model::DecoderBatch batch, pass_.Prepare(layout_.tokens(), layout_.sequences(),
+                                                            layout_.window_sequences()));
   batch.kv = kv_.data();
   batch.kv_blocks = limits_.kv_blocks;
   batch.window.kv = window_kv_.data();

@@ -55,7 +55,7 @@ class StepLayout {
   std::span<const kernels::AttentionSequence> sequences() const { return sequences_; }
   // The same rows with the blocks of layers with a window; empty where these have none of their
   // own.
-  std::span<const kernels::AttentionSequence> windows() const { return windows_; }
+  std::span<const kernels::AttentionSequence> window_sequences() const { return window_sequences_; }
   std::span<const HeadRow> head() const { return head_; }
   std::span<const int32_t> head_rows() const { return head_rows_; }  // head()[i].row
   // True where the slice holds a token that the vocabulary does not have.
@@ -67,7 +67,7 @@ class StepLayout {
 
   std::vector<TokenId> tokens_;
   std::vector<kernels::AttentionSequence> sequences_;
-  std::vector<kernels::AttentionSequence> windows_;
+  std::vector<kernels::AttentionSequence> window_sequences_;
   std::vector<HeadRow> head_;
   std::vector<int32_t> head_rows_;
   std::vector<uint8_t> bad_token_;

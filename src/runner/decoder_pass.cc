@@ -8,7 +8,7 @@ namespace tutti::runner {
 
 Result<model::DecoderBatch> DecoderPass::Prepare(
     std::span<const TokenId> tokens, std::span<const kernels::AttentionSequence> sequences,
-    std::span<const kernels::AttentionSequence> windows) {
+    std::span<const kernels::AttentionSequence> window_sequences) {
   plan_.Build(decoder_.attention_shape(), sequences, workers_, share_prefixes_);
   model::DecoderBatch batch;
   batch.tokens = tokens;
@@ -19,8 +19,8 @@ Result<model::DecoderBatch> DecoderPass::Prepare(
   if (decoder_.has_window_plan()) {
     // Without memory of their own, layers with a window have the blocks of the others.
     const bool apart = decoder_.options().window_memory;
-    CHECK_EQ(windows.size(), apart ? sequences.size() : 0);
-    window_plan_.Build(decoder_.window_shape(), apart ? windows : sequences, workers_,
+    CHECK_EQ(window_sequences.size(), apart ? sequences.size() : 0);
+    window_plan_.Build(decoder_.window_shape(), apart ? window_sequences : sequences, workers_,
                        share_prefixes_, decoder_.weights().config().attention_window());
     batch.window.attention = window_plan_.work();
     batch.window.attention_items = window_plan_.items();

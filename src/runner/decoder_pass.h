@@ -20,13 +20,13 @@ class DecoderPass {
   DecoderPass(const model::Decoder& decoder, int workers, bool share_prefixes)
       : decoder_(decoder), workers_(workers), share_prefixes_(share_prefixes) {}
 
-  // Prepares a step whose rows are `tokens`, those of `sequences`. `windows`: the same rows with
-  // their blocks in layers with a window, if these have memory of their own; else empty. The spans
-  // outlive the step. The batch has no KV memory yet; it is valid until the next call.
+  // Prepares a step whose rows are `tokens`, those of `sequences`. `window_sequences`: the same
+  // rows with their blocks in layers with a window, if these have memory of their own; else empty.
+  // The spans outlive the step. The batch has no KV memory yet; it is valid until the next call.
   // Errors: out_of_memory.
   Result<model::DecoderBatch> Prepare(std::span<const TokenId> tokens,
                                       std::span<const kernels::AttentionSequence> sequences,
-                                      std::span<const kernels::AttentionSequence> windows);
+                                      std::span<const kernels::AttentionSequence> window_sequences);
 
  private:
   const model::Decoder& decoder_;

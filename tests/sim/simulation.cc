@@ -469,7 +469,7 @@ class Simulation {
     if (!decoder.works().empty()) Fail("a request is left over");
     if (decoder.pool().active() != 0 || decoder.pool().promised() != 0) Fail("blocks leaked");
     if (decoder.pool().states().active() != 0) Fail("states leaked");
-    if (decoder.pool().windows().active() != 0) Fail("blocks of windows leaked");
+    if (decoder.pool().window_blocks().active() != 0) Fail("blocks of windows leaked");
     if (admission.unfinished != 0 || admission.places != 0 || admission.aside != 0 ||
         admission.preparing != 0 || admission.queued_bytes != 0 || admission.queued_tokens != 0) {
       Fail("the queue's admission state does not balance");

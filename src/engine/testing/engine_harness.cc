@@ -162,7 +162,7 @@ std::string EngineHarness::FindFault() {
   if (std::string why = FindViolation(snapshot); !why.empty()) return why;
   if (snapshot.active != 0) return "blocks are still in use";
   if (snapshot.states_active != 0) return "states are still in use";
-  if (snapshot.windows_active != 0) return "blocks of windows are still in use";
+  if (snapshot.window_blocks_active != 0) return "blocks of windows are still in use";
   return "";
 }
 
