@@ -200,7 +200,7 @@ struct RopeAppendArgs {
 
 // One set per instruction set. Pointers are never null.
 struct AttentionKernels {
-  const char* name;   // "scalar", "avx2", "avx512vnni", "neon": which file wrote it
+  const char* name;   // "scalar", "avx2", "avx512vnni", "amx", "neon": which file wrote it
   KvFormat native16;  // the 16-bit cache format of this table
 
   // Rotates q and k of rows [row_begin, row_end) in place and writes k and v to their slots of the
@@ -223,6 +223,7 @@ struct AttentionKernels {
 const AttentionKernels& ScalarAttentionKernels();
 const AttentionKernels& Avx2AttentionKernels();
 const AttentionKernels& Avx512VnniAttentionKernels();
+const AttentionKernels& AmxAttentionKernels();  // with the bits of the one before
 const AttentionKernels& NeonAttentionKernels();
 
 }  // namespace tutti::kernels

@@ -47,7 +47,7 @@ const KernelTable& KernelsFor(Isa isa) {
       return TableOf<Avx512Bf16GemmKernels, Avx512VnniAttentionKernels, Avx512VnniRowKernels,
                      Avx512VnniSpanAttentionKernels, Avx512VnniRecurrentKernels>(isa);
     case Isa::kAmx:
-      return TableOf<AmxGemmKernels, Avx512VnniAttentionKernels, Avx512VnniRowKernels,
+      return TableOf<AmxGemmKernels, AmxAttentionKernels, Avx512VnniRowKernels,
                      Avx512VnniSpanAttentionKernels, Avx512VnniRecurrentKernels>(isa);
 #elif defined(__aarch64__)
     case Isa::kNeonDot:

@@ -20,10 +20,10 @@ void UseWholeTiles() {
 double AmxInt8Peak(int64_t rounds) {
   UseWholeTiles();
   for (int64_t round = 0; round < rounds; ++round) {
-    MultiplyAdd<0, 4, 5>();
-    MultiplyAdd<1, 4, 5>();
-    MultiplyAdd<2, 4, 5>();
-    MultiplyAdd<3, 4, 5>();
+    MultiplyAddSignedUnsigned<0, 4, 5>();
+    MultiplyAddSignedUnsigned<1, 4, 5>();
+    MultiplyAddSignedUnsigned<2, 4, 5>();
+    MultiplyAddSignedUnsigned<3, 4, 5>();
   }
   ReleaseTiles();
   return 2.0 * 4 * 16 * 16 * 64 * static_cast<double>(rounds);

@@ -3,9 +3,9 @@
 // The tiles of gemm_unit.inc are written over these operations. gemm_amx_emulated_test.cc has
 // the same ones in plain C++, so that they run on every machine. Not the intrinsics of GCC 12:
 // those that load do not tell the compiler what they read, and the one that stores makes it keep
-// all sums in memory, as if they could change. Source: Intel SDM volume 2, TDPBSUD, TDPBF16PS,
-// LDTILECFG, TILELOADD, TILESTORED. And the operations on fp16 that widen weights for it:
-// processors with the unit have AVX512-FP16.
+// all sums in memory, as if they could change. Source: Intel SDM volume 2, TDPBSUD, TDPBSSD,
+// TDPBUSD, TDPBF16PS, LDTILECFG, TILELOADD, TILESTORED. And the operations on fp16 that widen
+// weights for it: processors with the unit have AVX512-FP16.
 #pragma once
 
 #include <immintrin.h>
@@ -55,10 +55,15 @@ inline void ZeroTile() {
 // sum[m][n] += the products of bytes 4k to 4k + 3 of a's row m, signed, and of bytes 4n to 4n + 3
 // of b's row k, unsigned, for all k.
 template <int kSum, int kA, int kB>
-inline void MultiplyAdd() {
+inline void MultiplyAddSignedUnsigned() {
   __asm__ volatile("tdpbsud %%tmm%c2, %%tmm%c1, %%tmm%c0" ::"i"(kSum), "i"(kA), "i"(kB));
 }
 
+// The same with both signed.
+template <int kSum, int kA, int kB>
+inline void MultiplyAddSigned() {
+  __asm__ volatile("tdpbssd %%tmm%c2, %%tmm%c1, %%tmm%c0" ::"i"(kSum), "i"(kA), "i"(kB));
+}
 // sum[m][n] += the products of the pairs of bfloat16 k of a's row m and n of b's row k: those of
 // the even and of the odd elements in two sums, which are added at the end.
 template <int kSum, int kA, int kB>

@@ -22,49 +22,10 @@ namespace {
 using avx512vnni::kProbabilityTop8;
 using avx512vnni::kQueryTop8;
 using avx512vnni::kScoreTops;
-using avx512vnni::kTiny;
 using avx512vnni::kValueTop;
 
 #include "kernels/cpu/attention_driver.inc"
-
-#define TUTTI_INLINE inline __attribute__((always_inline))
-
-// 2^x for x <= 0 (and kNoScore): minimax of degree 4, 3e-6 relative, for probabilities rounded to
-// 13 bits anyway.
-TUTTI_INLINE __m512 Exp2Short(__m512 x) {
-  const __m512 n = _mm512_roundscale_ps(x, 0);
-  const __m512 r = _mm512_sub_ps(x, n);
-  __m512 p = _mm512_set1_ps(9.582852731e-3f);
-  p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(5.590642690e-2f));
-  p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(2.402409863e-1f));
-  p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(6.931241931e-1f));
-  p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(1.0f));
-  return _mm512_scalef_ps(p, n);
-}
-
-// Degree 5: 1.6e-7 relative.
-TUTTI_INLINE __m512 Exp2Long(__m512 x) {
-  const __m512 n = _mm512_roundscale_ps(x, 0);
-  const __m512 r = _mm512_sub_ps(x, n);
-  __m512 p = _mm512_set1_ps(1.326472716e-3f);
-  p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(9.671512889e-3f));
-  p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(5.550733746e-2f));
-  p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(2.402224208e-1f));
-  p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(6.931469776e-1f));
-  p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(1.0f));
-  return _mm512_scalef_ps(p, n);
-}
-
-// cap * tanh(x / cap), absolute error about 1e-7 * cap.
-TUTTI_INLINE __m512 Softcap(__m512 x, float cap) {
-  // 2^(-2 |x| / (cap ln 2)) = e^(-2 |x| / cap)
-  const __m512 t = Exp2Long(_mm512_mul_ps(_mm512_abs_ps(x), _mm512_set1_ps(-2.0f * kLog2E / cap)));
-  const __m512 one = _mm512_set1_ps(1.0f);
-  const __m512 tanh = _mm512_div_ps(_mm512_sub_ps(one, t), _mm512_add_ps(one, t));
-  const __m512 capped = _mm512_mul_ps(tanh, _mm512_set1_ps(cap));
-  return _mm512_mask_sub_ps(capped, _mm512_cmp_ps_mask(x, _mm512_setzero_ps(), _CMP_LT_OQ),
-                            _mm512_setzero_ps(), capped);
-}
+#include "kernels/cpu/avx512vnni/attention_softmax.inc"
 
 struct Int16 {
   static constexpr bool kQuantised = true;
@@ -125,14 +86,6 @@ TUTTI_INLINE void Dot(__m512i (&sum)[kRows][kVectors], const std::byte* a, size_
     b += b_stride;
   }
 }
-
-struct Tile {
-  const std::byte* k;
-  const std::byte* v;
-  const float* k_scale;
-  const float* v_scale;
-  int32_t keys;  // filled
-};
 
 template <int kRows>
 struct Probabilities {
@@ -252,93 +205,23 @@ __attribute__((noinline)) void RowsByTile(const RowStates& states, int32_t row, 
   Dot<Number, 2, kRows>(s, states.q + static_cast<size_t>(row) * q_bytes, q_bytes, tile.k,
                         2 * Number::kLineBytes, head_dim / Number::kPerLane, ahead);
 
-  constexpr float kTop = static_cast<float>(Number::kProbabilityTop);
-
   const TileKeys<kRows> keys = KeysOfTile<kRows>(states, row, base);
   Probabilities<kRows> p;
-  // Quantised: the greatest value scale of the tile, and the factors that bring 1 * value to int16
-  // under it.
-  float all_unit = 0;
-  __m512 all_weight[2] = {};
-  __m512 k_scale[2] = {};
-  if (Number::kQuantised) {
-    const __m512 low = _mm512_load_ps(tile.v_scale);
-    const __m512 high = _mm512_load_ps(tile.v_scale + 16);
-    all_unit = _mm512_reduce_max_ps(_mm512_max_ps(low, high));
-    const __m512 to_int16 = _mm512_set1_ps(kTop / all_unit);
-    all_weight[0] = _mm512_mul_ps(low, to_int16);
-    all_weight[1] = _mm512_mul_ps(high, to_int16);
-    k_scale[0] = _mm512_load_ps(tile.k_scale);
-    k_scale[1] = _mm512_load_ps(tile.k_scale + 16);
-  }
+  const TileScales scales = LoadScales<Number::kQuantised, Number::kProbabilityTop>(tile);
 #pragma GCC unroll 8
   for (int m = 0; m < kRows; ++m) {
-    const int32_t r = row + m;
-    const uint32_t visible = keys.seen[m];
-    const __mmask16 lanes[2] = {static_cast<__mmask16>(visible),
-                                static_cast<__mmask16>(visible >> 16)};
-    const __m512 hidden = _mm512_set1_ps(kNoScore);
-    __m512 x[2];
-#pragma GCC unroll 2
-    for (int v = 0; v < 2; ++v) {
-      x[v] = Number::kQuantised
-                 ? _mm512_mask_mul_ps(hidden, lanes[v], _mm512_cvtepi32_ps(s[m][v]), k_scale[v])
-                 : _mm512_mask_mov_ps(hidden, lanes[v], _mm512_castsi512_ps(s[m][v]));
-    }
-    float scale = Number::kQuantised ? states.q_scale[r] : 1.0f;
-    if (states.softcap > 0) {
-#pragma GCC unroll 2
-      for (int v = 0; v < 2; ++v) {
-        x[v] = _mm512_mask_mov_ps(
-            hidden, lanes[v], Softcap(_mm512_mul_ps(x[v], _mm512_set1_ps(scale)), states.softcap));
-      }
-      scale = 1.0f;
-    }
-    float greatest = _mm512_reduce_max_ps(_mm512_max_ps(x[0], x[1]));
-    if (Number::kQuantised) greatest *= scale;
-    // The maximum seldom grows after the first tiles: a branch costs less than an exponential.
-    const float before = states.m[r];
-    p.keep[m] = 1.0f;
-    if (greatest > before) {
-      p.raised = true;
-      p.keep[m] = _mm512_cvtss_f32(Exp2Long(_mm512_set1_ps(before - greatest)));
-      states.m[r] = greatest;
-    } else {
-      greatest = before;
-    }
-    const __m512 top = _mm512_set1_ps(greatest);
-    __m512 weight[2] = {all_weight[0], all_weight[1]};
-    if (Number::kQuantised) {
-      float unit = all_unit;
-      if (visible != 0xFFFFFFFFu) {
-        // Keys this row does not see, or that are not written yet, must not matter: not even if
-        // they are NaN.
-        const __m512 low = _mm512_maskz_loadu_ps(lanes[0], tile.v_scale);
-        const __m512 high = _mm512_maskz_loadu_ps(lanes[1], tile.v_scale + 16);
-        unit = _mm512_reduce_max_ps(_mm512_max_ps(low, high));
-        const __m512 to_int16 = _mm512_set1_ps(kTop / unit);
-        weight[0] = _mm512_mul_ps(low, to_int16);
-        weight[1] = _mm512_mul_ps(high, to_int16);
-      }
-      p.unit[m] = unit * (1.0f / kTop);
-    }
-    float* sum_lanes = states.l + static_cast<size_t>(r) * kLanes;
-    __m512 sum = _mm512_load_ps(sum_lanes);
+    __m512i e[2];
+    p.raised |= SoftmaxOfRow<Number::kQuantised, Number::kProbabilityTop>(
+        states, row + m, keys.seen[m], tile, scales, s[m], e, &p.keep[m], &p.unit[m]);
     std::byte* to = p.p + static_cast<size_t>(m) * (kBlockTokens * 4 / Number::kPerLane);
 #pragma GCC unroll 2
     for (int v = 0; v < 2; ++v) {
-      __m512 e;
       if (Number::kQuantised) {
-        e = Exp2Short(_mm512_fmsub_ps(x[v], _mm512_set1_ps(scale), top));
-        _mm256_store_si256(reinterpret_cast<__m256i*>(to + v * 32),
-                           _mm512_cvtepi32_epi16(_mm512_cvtps_epi32(_mm512_mul_ps(e, weight[v]))));
+        _mm256_store_si256(reinterpret_cast<__m256i*>(to + v * 32), _mm512_cvtepi32_epi16(e[v]));
       } else {
-        e = Exp2Long(_mm512_sub_ps(x[v], top));
-        _mm512_store_ps(reinterpret_cast<float*>(to + v * 64), e);
+        _mm512_store_si512(to + v * 64, e[v]);
       }
-      sum = v == 0 ? _mm512_fmadd_ps(sum, _mm512_set1_ps(p.keep[m]), e) : _mm512_add_ps(sum, e);
     }
-    _mm512_store_ps(sum_lanes, sum);
   }
 
   const size_t dims = static_cast<size_t>(head_dim);
@@ -364,7 +247,7 @@ __attribute__((noinline)) void RowsByTile(const RowStates& states, int32_t row, 
 }
 
 template <class Number, int kHeadDim>
-struct TileForm {
+struct TileForm : StatesByRow {
   static constexpr int kTileRows = 6;
   struct Block : Tile {
     const std::byte* head;
@@ -377,8 +260,8 @@ struct TileForm {
 
   static void PrepareQuery(const float* q, int32_t head_dim, float scale, std::byte* dst,
                            float* q_scale) {
-    const __m512 factor = _mm512_set1_ps(scale);
     if (!Number::kQuantised) {
+      const __m512 factor = _mm512_set1_ps(scale);
       float* out = reinterpret_cast<float*>(dst);
       for (int32_t d = 0; d < head_dim; d += 16) {
         _mm512_store_ps(out + d, _mm512_mul_ps(_mm512_loadu_ps(q + d), factor));
@@ -386,21 +269,8 @@ struct TileForm {
       *q_scale = 1.0f;
       return;
     }
-    __m512 greatest = _mm512_set1_ps(kTiny);
-    for (int32_t d = 0; d < head_dim; d += 16) {
-      greatest =
-          _mm512_max_ps(greatest, _mm512_abs_ps(_mm512_mul_ps(_mm512_loadu_ps(q + d), factor)));
-    }
-    const float limit = static_cast<float>(Number::QueryTop(head_dim));
-    const float top = _mm512_reduce_max_ps(greatest);
-    const __m512 inverse = _mm512_set1_ps(limit / top);
-    *q_scale = top / limit;
-    int16_t* out = reinterpret_cast<int16_t*>(dst);
-    for (int32_t d = 0; d < head_dim; d += 16) {
-      const __m512 x = _mm512_mul_ps(_mm512_mul_ps(_mm512_loadu_ps(q + d), factor), inverse);
-      _mm256_store_si256(reinterpret_cast<__m256i*>(out + d),
-                         _mm512_cvtepi32_epi16(_mm512_cvtps_epi32(x)));
-    }
+    *q_scale = QuantizeQuery(q, head_dim, scale, static_cast<float>(Number::QueryTop(head_dim)),
+                             reinterpret_cast<int16_t*>(dst));
   }
 
   static TUTTI_INLINE Block LoadBlock(const std::byte* head, const KvLayout& layout, int32_t keys,

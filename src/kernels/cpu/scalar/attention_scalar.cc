@@ -8,7 +8,7 @@ namespace {
 
 #include "kernels/cpu/attention_driver.inc"
 
-struct ScalarForm {
+struct ScalarForm : StatesByRow {
   static constexpr int kTileRows = 1;
 
   struct Block {
