@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <string>
 #include <tuple>
@@ -441,8 +442,10 @@ TEST(EncoderConfig, DenseModulesComeAfterPoolingOrApplyToEachToken) {
   EXPECT_TRUE(tokens->per_token);
   EXPECT_EQ(tokens->vector_width(), 0);
   EXPECT_EQ(tokens->token_width(), 24);
-  EXPECT_EQ(*OtherModuleFolders(WithModules({{"Pooling", kPooling}, {"Dense", kDense}}).modules),
-            std::vector<std::string>{"2"});
+  const auto listed = ListModules(WithModules({{"Pooling", kPooling}, {"Dense", kDense}}).modules);
+  ASSERT_TRUE(listed.ok()) << listed.status();
+  EXPECT_EQ(listed->back().kind, "Dense");
+  EXPECT_EQ(listed->back().folder, "2");
 }
 
 // ColBERT as sentence-transformers 6 saves it. A mask that leaves tokens out is refused.
@@ -541,7 +544,7 @@ TEST(EncoderConfig, ModulesThatCannotRunAreRefusedByName) {
   }
   for (const char* path : {"", "..", "a/b", "/etc"}) {
     const std::string modules = std::string(R"([{"type":"x.Dense","path":")") + path + R"("}])";
-    EXPECT_EQ(OtherModuleFolders(modules).status().reason(), "model_hparam") << path;
+    EXPECT_EQ(ListModules(modules).status().reason(), "model_hparam") << path;
   }
 }
 
@@ -623,13 +626,15 @@ TEST(EncoderConfig, WhatWouldChangeAVectorIsRefusedByName) {
 }
 
 TEST(EncoderConfig, ThePoolingFolderLiesInTheCheckpoints) {
-  const auto folder = PoolingFolder(kModules);
-  ASSERT_TRUE(folder.ok());
-  EXPECT_EQ(**folder, "1_Pooling");
-  EXPECT_FALSE(PoolingFolder("")->has_value());
+  const auto listed = ListModules(kModules);
+  ASSERT_TRUE(listed.ok()) << listed.status();
+  const auto pooling = std::ranges::find(*listed, "Pooling", &ModuleEntry::kind);
+  ASSERT_NE(pooling, listed->end());
+  EXPECT_EQ(pooling->folder, "1_Pooling");
+  EXPECT_TRUE(ListModules("")->empty());
   for (const char* path : {"", ".", "..", "../x", "/etc", "a/b"}) {
     const std::string modules = std::string(R"([{"type":"x.Pooling","path":")") + path + R"("}])";
-    EXPECT_EQ(PoolingFolder(modules).status().reason(), "model_hparam") << path;
+    EXPECT_EQ(ListModules(modules).status().reason(), "model_hparam") << path;
   }
 }
 

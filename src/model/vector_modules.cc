@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
+#include <iterator>
 #include <utility>
 
 #include "base/quote.h"
@@ -108,6 +110,23 @@ Result<std::string> FolderOf(const JsonFile& file, const json::object& module) {
   return std::string(View(*name));
 }
 
+// The modules in their order; the folder of those whose config.json is read.
+Result<std::vector<ModuleEntry>> EntriesOf(const JsonFile& file) {
+  if (file.items().size() > kMaxModules)
+    return file.Refuse("the list", "has {} modules", file.items().size());
+  constexpr std::string_view kConfigured[] = {"Pooling", "SpladePooling", "LogitScore", "Dense",
+                                              "MultiVectorMask"};
+  std::vector<ModuleEntry> entries;
+  for (const json::value& item : file.items()) {
+    ModuleEntry& entry = entries.emplace_back();
+    if (!item.is_object()) continue;  // of no kind, which ReadModules() refuses
+    entry.kind = KindOf(item.get_object());
+    if (std::ranges::find(kConfigured, entry.kind) == std::end(kConfigured)) continue;
+    ASSIGN_OR_RETURN(entry.folder, FolderOf(file, item.get_object()));
+  }
+  return entries;
+}
+
 Result<DenseModule> ReadDense(const ModuleFiles& files, const std::string& folder) {
   DenseModule dense;
   dense.folder = folder;
@@ -191,11 +210,8 @@ Status CheckMultiVectorMask(const ModuleFiles& files, const std::string& folder)
 Status ReadModules(const ModuleFiles& files, int width, VectorModules& modules) {
   if (files.modules.empty()) return OkStatus();
   ASSIGN_OR_RETURN(const JsonFile file, JsonFile::Parse(files.modules, "modules.json", true));
-  if (file.items().size() > kMaxModules) {
-    return file.Refuse("the list", "has {} modules", file.items().size());
-  }
-  for (const json::value& item : file.items()) {
-    const std::string_view kind = item.is_object() ? KindOf(item.get_object()) : std::string_view();
+  ASSIGN_OR_RETURN(const std::vector<ModuleEntry> entries, EntriesOf(file));
+  for (const auto& [kind, folder] : entries) {
     const bool pools = kind == "Pooling" || kind == "SpladePooling" || kind == "LogitScore";
     if (pools && (modules.stated || modules.lexical || modules.scores || !modules.dense.empty() ||
                   modules.normalize))
@@ -208,15 +224,12 @@ Status ReadModules(const ModuleFiles& files, int width, VectorModules& modules) 
     } else if (kind == "Pooling") {
       modules.stated = true;
     } else if (kind == "SpladePooling") {
-      ASSIGN_OR_RETURN(const std::string folder, FolderOf(file, item.get_object()));
       ASSIGN_OR_RETURN(modules.lexical, ReadLexical(files, folder));
     } else if (kind == "LogitScore") {
-      ASSIGN_OR_RETURN(const std::string folder, FolderOf(file, item.get_object()));
       ASSIGN_OR_RETURN(modules.scores, ReadLogitScore(files, folder));
     } else if (kind == "Dense") {
       if (modules.lexical || modules.normalize)
         return file.Refuse("type", "Dense after SpladePooling or Normalize is not supported");
-      ASSIGN_OR_RETURN(const std::string folder, FolderOf(file, item.get_object()));
       ASSIGN_OR_RETURN(DenseModule dense, ReadDense(files, folder));
       const int before = modules.dense.empty() ? width : modules.dense.back().out;
       if (dense.in != before)
@@ -224,7 +237,6 @@ Status ReadModules(const ModuleFiles& files, int width, VectorModules& modules) 
                            before);
       modules.dense.push_back(std::move(dense));
     } else if (kind == "MultiVectorMask") {
-      ASSIGN_OR_RETURN(const std::string folder, FolderOf(file, item.get_object()));
       RETURN_IF_ERROR(CheckMultiVectorMask(files, folder));
     } else if (kind != "Transformer" && kind != "MLMTransformer") {
       return file.Refuse(
@@ -320,30 +332,10 @@ Result<ScoreActivation> ReadScoreActivation(const JsonFile& file,
   return problem == "regression" ? ScoreActivation::kNone : ScoreActivation::kSoftmax;
 }
 
-Result<std::optional<std::string>> PoolingFolder(const std::string& modules) {
-  if (modules.empty()) return std::optional<std::string>();
+Result<std::vector<ModuleEntry>> ListModules(const std::string& modules) {
+  if (modules.empty()) return std::vector<ModuleEntry>();
   ASSIGN_OR_RETURN(const JsonFile file, JsonFile::Parse(modules, "modules.json", true));
-  for (const json::value& item : file.items()) {
-    if (!item.is_object() || KindOf(item.get_object()) != "Pooling") continue;
-    ASSIGN_OR_RETURN(std::string folder, FolderOf(file, item.get_object()));
-    return std::optional<std::string>(std::move(folder));
-  }
-  return std::optional<std::string>();
-}
-
-Result<std::vector<std::string>> OtherModuleFolders(const std::string& modules) {
-  std::vector<std::string> folders;
-  if (modules.empty()) return folders;
-  ASSIGN_OR_RETURN(const JsonFile file, JsonFile::Parse(modules, "modules.json", true));
-  for (const json::value& item : file.items()) {
-    if (!item.is_object() || folders.size() == kMaxModules) continue;
-    const std::string_view kind = KindOf(item.get_object());
-    if (kind != "Dense" && kind != "SpladePooling" && kind != "LogitScore" &&
-        kind != "MultiVectorMask")
-      continue;
-    ASSIGN_OR_RETURN(folders.emplace_back(), FolderOf(file, item.get_object()));
-  }
-  return folders;
+  return EntriesOf(file);
 }
 
 std::string VectorText(const VectorModules& modules, int width) {
@@ -384,18 +376,17 @@ Result<ModuleFiles> ReadModuleFiles(const files::Folder& folder) {
   if (!config) return InvalidArgument("model_not_found", "the folder has no config.json");
   files.config = *std::move(config);
   ASSIGN_OR_RETURN(files.modules, ReadOrEmpty(folder, "modules.json"));
-  ASSIGN_OR_RETURN(const std::optional<std::string> pooling, PoolingFolder(files.modules));
-  if (pooling) {
-    ASSIGN_OR_RETURN(files.pooling, ReadOrEmpty(folder, *pooling + "/config.json"));
-    if (files.pooling.empty()) {
-      return InvalidArgument("model_hparam", fmt::format("modules.json names {}, which has no "
-                                                         "config.json",
-                                                         *pooling));
+  ASSIGN_OR_RETURN(const std::vector<ModuleEntry> entries, ListModules(files.modules));
+  for (const auto& [kind, module] : entries) {
+    if (module.empty()) continue;
+    const bool pools = kind == "Pooling";
+    if (pools && !files.pooling.empty()) continue;  // ReadModules() refuses a second one
+    std::string& text = pools ? files.pooling : files.modules_by_folder[module];
+    ASSIGN_OR_RETURN(text, ReadOrEmpty(folder, module + "/config.json"));
+    if (pools && text.empty()) {
+      return InvalidArgument(
+          "model_hparam", fmt::format("modules.json names {}, which has no config.json", module));
     }
-  }
-  ASSIGN_OR_RETURN(const std::vector<std::string> others, OtherModuleFolders(files.modules));
-  for (const std::string& other : others) {
-    ASSIGN_OR_RETURN(files.modules_by_folder[other], ReadOrEmpty(folder, other + "/config.json"));
   }
   ASSIGN_OR_RETURN(files.sentence_bert, ReadOrEmpty(folder, "sentence_bert_config.json"));
   ASSIGN_OR_RETURN(files.sentence_transformers,

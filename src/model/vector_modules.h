@@ -101,12 +101,15 @@ std::string VectorText(const VectorModules& modules, int width);
 // an unsupported module.
 Result<VectorModules> ReadVectorModules(const ModuleFiles& files, int width);
 
-// The folder that holds the pooling module's config.json, relative to the checkpoint's
-// ("1_Pooling"), or nothing if `modules` names none. Never leaves the checkpoint's folder. Errors:
-// model_hparam.
-Result<std::optional<std::string>> PoolingFolder(const std::string& modules);
-// The same of the modules Dense, SpladePooling, LogitScore and MultiVectorMask, in their order.
-Result<std::vector<std::string>> OtherModuleFolders(const std::string& modules);
+// A module of modules.json: its class ("Pooling"), and the folder that holds its config.json,
+// relative to the checkpoint's ("1_Pooling"); "" for classes without settings that are read. Never
+// leaves the checkpoint's folder.
+struct ModuleEntry {
+  std::string kind, folder;
+};
+// The modules that `modules`, the text of modules.json, names, in order; none if it is empty.
+// Errors: model_hparam.
+Result<std::vector<ModuleEntry>> ListModules(const std::string& modules);
 // The activation of `labels` scores that sentence-transformers recorded, in the place that its
 // version uses; else the default of the problem type. `config`: config.json.
 Result<ScoreActivation> ReadScoreActivation(const JsonFile& config,

@@ -50,11 +50,11 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   files.config = next();
   files.modules = next();
   const std::string module = next();
-  const auto pooling = model::PoolingFolder(files.modules);
-  const auto others = model::OtherModuleFolders(files.modules);
-  if (pooling.ok() && pooling->has_value()) files.pooling = module;
-  if (others.ok()) {
-    for (const std::string& folder : *others) files.modules_by_folder[folder] = module;
+  if (const auto entries = model::ListModules(files.modules); entries.ok()) {
+    for (const auto& [kind, folder] : *entries) {
+      if (folder.empty()) continue;
+      (kind == "Pooling" ? files.pooling : files.modules_by_folder[folder]) = module;
+    }
   }
   const auto decoders = model::ReadVectorModules(files, 64);
   if (!decoders.ok()) CHECK(decoders.status().reason() == "model_hparam") << decoders.status();
