@@ -8,8 +8,7 @@
 // Keys: those that config.h reads for the architecture, and tokenizer.ggml.*. Matrices keep the
 // type that they have in the folder; vectors and routers are float32. The order of tensors, and so
 // every byte, does not depend on how the folder's files divide them. Source: llama.cpp's
-// convert_hf_to_gguf.py, b6000. Of vectors and scores the keys that vector_head.h reads; prompts of
-// config_sentence_transformers.json are left out.
+// convert_hf_to_gguf.py, b6000. Of vectors and scores the keys that vector_head.h reads.
 #pragma once
 
 #include <memory>

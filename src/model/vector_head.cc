@@ -25,6 +25,9 @@ constexpr int kScorePooling = 4;  // a value of it; those of vectors are 1 and t
 constexpr std::array kPoolings = {Pooling::kMean, Pooling::kCls, Pooling::kLast};
 constexpr std::string_view kLabelsKey = "classifier.output_labels",
                            kRerankKey = "tokenizer.chat_template.rerank";
+constexpr std::string_view kPromptNamesKey = "tutti.prompt_names",
+                           kPromptTextsKey = "tutti.prompt_texts",
+                           kDefaultPromptKey = "tutti.default_prompt";
 constexpr std::array<std::string_view, 2> kLabels = {"yes", "no"};
 constexpr std::string_view kQuery = "{query}", kDocument = "{document}";
 
@@ -94,6 +97,41 @@ std::optional<std::string> RenderPair(const std::string& chat_template, std::str
   return rendered.ok() ? std::optional(rendered->Text()) : std::nullopt;
 }
 
+// Keys of Tutti's own: the format has none for prompts.
+Status ReadPromptKeys(const gguf::Header& header, VectorModules& modules) {
+  if (!header.Find(kPromptNamesKey)) return OkStatus();
+  ASSIGN_OR_RETURN(const gguf::StringArray names, gguf::GetStrings(header, kPromptNamesKey));
+  ASSIGN_OR_RETURN(const gguf::StringArray texts, gguf::GetStrings(header, kPromptTextsKey));
+  if (names.size() != texts.size() || names.size() > kMaxPrompts)
+    return RefuseParameter("{} names {} prompts, {} has {}; at most {}", kPromptNamesKey,
+                           names.size(), kPromptTextsKey, texts.size(), kMaxPrompts);
+  auto text = texts.begin();
+  for (const std::string_view name : names) {
+    if ((*text).size() > kMaxPromptBytes)
+      return RefuseParameter("{} holds a text of {} bytes; at most {}", kPromptTextsKey,
+                             (*text).size(), kMaxPromptBytes);
+    modules.prompts.emplace(name, *text++);
+  }
+  if (!header.Find(kDefaultPromptKey)) return OkStatus();
+  ASSIGN_OR_RETURN(const std::string_view chosen, gguf::GetString(header, kDefaultPromptKey));
+  if (modules.prompts.count(std::string(chosen)) == 0)
+    return RefuseParameter("{} is not among the prompts", kDefaultPromptKey);
+  modules.default_prompt = chosen;
+  return OkStatus();
+}
+
+void PutPrompts(const VectorModules& modules, gguf::HeaderWriter& out) {
+  if (modules.prompts.empty()) return;
+  std::vector<std::string> names, texts;
+  for (const auto& [name, text] : modules.prompts) {
+    names.push_back(name);
+    texts.push_back(text);
+  }
+  out.Strings(kPromptNamesKey, names);
+  out.Strings(kPromptTextsKey, texts);
+  if (modules.default_prompt) out.String(kDefaultPromptKey, *modules.default_prompt);
+}
+
 // The rows of "yes" and "no", in that order.
 Status ReadScoreRows(const gguf::Header& header, const std::string& prefix,
                      const ModelConfig& config, const TensorStore& tensors, GgufVectors& vectors) {
@@ -147,6 +185,7 @@ Result<GgufVectors> ReadGgufVectors(const gguf::Header& header, const ModelConfi
   const GgufParameters keys(header, prefix);
   ASSIGN_OR_RETURN(const int64_t pooling, keys.IntOr(kPoolingKey, 0, 0, kScorePooling));
   if (pooling == 0) return vectors;
+  RETURN_IF_ERROR(ReadPromptKeys(header, modules));
   if (pooling == kScorePooling) {
     RETURN_IF_ERROR(ReadScoreRows(header, prefix, config, tensors, vectors));
     return vectors;
@@ -196,6 +235,7 @@ Status CheckGgufVectors(const VectorModules& modules, const VectorHead& head,
 void PutVectors(const VectorModules& modules, const VectorHead& head, const ModelConfig& config,
                 const std::string& chat_template, gguf::HeaderWriter& out) {
   const std::string prefix = config.architecture + ".";
+  PutPrompts(modules, out);
   const std::string pooling_key = prefix + std::string(kPoolingKey);
   if (modules.scores) {
     out.U32(pooling_key, kScorePooling);

@@ -8,6 +8,8 @@
 //   dense_2_feat_in, dense_2_feat_out, dense_2.weight [out][in]; the same of dense_3
 //   cls.output.weight [2][width]       the rows of "yes" and "no" of a reranker's output head
 //   tokenizer.chat_template.rerank     its prompt, with {query} and {document}
+// and of Tutti's own:
+//   tutti.prompt_names, tutti.prompt_texts, tutti.default_prompt   the prompts before texts
 #pragma once
 
 #include <functional>
@@ -51,9 +53,9 @@ using OpenModule = std::function<Result<std::unique_ptr<TensorStore>>(const std:
 Result<VectorHead> ReadVectorHead(const VectorModules& modules, const ModelConfig& config,
                                   const TensorStore& tensors, const OpenModule& open);
 
-// The modules and the head of a GGUF. Vectors have length 1: the format has no key for that, nor
-// for prompts. Errors: model_hparam, model_tensor_missing, gguf_shape, model_nonfinite, gguf_type,
-// and of reading (gguf_truncated, model_path).
+// The modules and the head of a GGUF. Vectors have length 1: the format has no key for that.
+// Prompts are in keys of Tutti's own. Errors: model_hparam, model_tensor_missing, gguf_shape,
+// model_nonfinite, gguf_type, and of reading (gguf_truncated, model_path).
 struct GgufVectors {
   VectorModules modules;
   VectorHead head;

@@ -188,6 +188,31 @@ TEST(VectorHead, AGgufThatContradictsItselfIsRefusedByName) {
   EXPECT_THAT(Weights::Check(*stray).message(), HasSubstr("dense_2.weight")) << "without its keys";
 }
 
+TEST(VectorHead, AGgufMayHavePrompts) {
+  const auto open = [](const std::vector<std::string>& names, const std::vector<std::string>& texts,
+                       const char* chosen) {
+    return Open([&](Writer& writer, size_t) {
+      writer.U32("llama.pooling_type", 1)
+          .Strings("tutti.prompt_names", names)
+          .Strings("tutti.prompt_texts", texts);
+      if (chosen != nullptr) writer.String("tutti.default_prompt", chosen);
+    });
+  };
+  const auto opened = open({"a", "b"}, {"A: ", "B: "}, "b");
+  ASSERT_TRUE(opened.ok()) << opened.status();
+  EXPECT_EQ(opened->vectors->prompts.at("a"), "A: ");
+  EXPECT_EQ(opened->vectors->default_prompt, "b");
+  EXPECT_EQ(open({"a"}, {"A: "}, nullptr)->vectors->default_prompt, std::nullopt);
+  const auto fault = [&](const std::vector<std::string>& names,
+                         const std::vector<std::string>& texts, const char* chosen) {
+    return open(names, texts, chosen).status().message();
+  };
+  EXPECT_THAT(fault({"a", "b"}, {"A: "}, nullptr), HasSubstr("tutti.prompt_names names 2 prompts"));
+  EXPECT_THAT(fault({"a"}, {std::string(kMaxPromptBytes + 1, 'x')}, nullptr),
+              HasSubstr("tutti.prompt_texts holds a text of 4097 bytes"));
+  EXPECT_THAT(fault({"a"}, {"A: "}, "b"), HasSubstr("tutti.default_prompt is not among"));
+}
+
 TEST(VectorHead, ATemplateWritesBothTextsOfAPair) {
   EXPECT_FALSE(RendersPairs(""));
   EXPECT_FALSE(RendersPairs("{{ messages[0]['content'] }}"));

@@ -16,8 +16,6 @@ namespace {
 
 namespace json = boost::json;
 
-constexpr size_t kMaxPrompts = 256;
-constexpr size_t kMaxPromptBytes = 4096;
 constexpr size_t kMaxModules = 16;
 
 std::string_view View(const json::string& text) { return {text.data(), text.size()}; }

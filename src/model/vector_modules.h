@@ -82,6 +82,9 @@ struct ModuleFiles {
   bool classifies = false;  // an encoder's weights have a head that scores
 };
 
+inline constexpr size_t kMaxPrompts = 256;
+inline constexpr size_t kMaxPromptBytes = 4096;
+
 struct VectorModules {
   bool stated = false;  // there is a module that pools
   Pooling pooling = Pooling::kCls;
