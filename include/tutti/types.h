@@ -245,7 +245,7 @@ struct Completion {
 };
 
 struct ModelInfo {
-  std::string name, architecture, quantisation, digest;  // digest: of the file's header, hex
+  std::string name, architecture, quantisation, digest;  // digest: of the model's files, hex
   int context = 0;                                       // tokens, prompt and output together
   int vocabulary = 0;
   std::string summary;  // one line: kernels, threads, sequences, KV blocks

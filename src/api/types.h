@@ -345,7 +345,7 @@ struct ModelInfo {
   int max_model_len = 0;  // tokens: prompt and output together, or of one text of an encoder
   int vocab_size = 0;
   std::string architecture, quantisation;
-  std::string digest;                  // of the weights file's header, hex
+  std::string digest;                  // identifies the contents of the model's files, hex
   bool generates = true;               // Inference::Generate
   std::optional<EncoderInfo> encoder;  // absent: the model gives neither vectors nor scores
   SamplingDefaults sampling;           // the gateway applies them to unset parameters

@@ -104,13 +104,14 @@ Result<DecoderFacts> CheckDecoder(const model::ModelFiles& files) {
   if (checkpoint.packed != nullptr)
     load.mode = model::ModeOf(checkpoint.packed->preamble().arithmetic);
   ASSIGN_OR_RETURN(const auto weights, model::Weights::Load(checkpoint, load));
+  ASSIGN_OR_RETURN(std::string digest, checkpoint.Digest());
   ASSIGN_OR_RETURN(const kernels::KernelTable* const table, kernels::SelectKernels());
   const model::ModelConfig& config = checkpoint.config;
   DecoderFacts facts;
   facts.architecture = config.architecture;
   facts.type = checkpoint.TypeName();
   facts.type_text = TypeText(checkpoint);
-  facts.digest = checkpoint.digest;
+  facts.digest = std::move(digest);
   facts.remarks = std::move(checkpoint.remarks);
   for (std::string& remark : tokenizer->Remarks()) facts.remarks.push_back(std::move(remark));
   facts.text = TextFacts(*tokenizer, checkpoint.generation);
@@ -143,6 +144,7 @@ Result<DecoderFacts> CheckDecoder(const model::ModelFiles& files) {
 struct Inspection {
   model::EncoderCheckpoint checkpoint;
   model::EncoderChoice choice;
+  std::string digest;
 };
 
 // Everything that loading looks at: structure, meaning, and that the numbers are numbers.
@@ -155,6 +157,7 @@ Result<Inspection> Inspect(const model::ModelFiles& files,
                                      found.checkpoint.config, *found.checkpoint.tensors,
                                      *found.checkpoint.tokenizer,
                                      {.dtype = dtype, .kernels = table, .threads = UsableCores()}));
+  ASSIGN_OR_RETURN(found.digest, found.checkpoint.Digest());
   return found;
 }
 
@@ -191,7 +194,7 @@ std::vector<std::pair<std::string, std::string>> Facts(const Inspection& found) 
     facts.emplace_back("prompt " + Quote(name), Quote(text));
   if (config.default_prompt) facts.emplace_back("default prompt", Quote(*config.default_prompt));
   facts.emplace_back("dtype", found.choice.ToString());
-  facts.emplace_back("digest", found.checkpoint.digest);
+  facts.emplace_back("digest", found.digest);
   return facts;
 }
 

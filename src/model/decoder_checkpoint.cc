@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/check.h"
 #include "files/digest.h"
 #include "gguf/metadata.h"
 #include "model/config_parameters.h"
@@ -122,6 +123,31 @@ void AddEnds(const std::vector<int64_t>& named, tokenizer::TokenizerSpec& spec) 
   }
 }
 
+void KeepChecksums(DecoderCheckpoint& checkpoint) {
+  checkpoint.checksums = std::make_shared<ChecksumStore>(std::move(checkpoint.tensors));
+  checkpoint.tensors = checkpoint.checksums;
+}
+
+// All of a checkpoint that is not among its tensors: also values of tensors that were read when it
+// was opened.
+std::string FrontOf(const DecoderCheckpoint& checkpoint) {
+  std::string front = checkpoint.front_digest;
+  const auto add = [&](const std::vector<float>& values) {
+    front += fmt::format(" {:016x}", files::Xxh64(std::as_bytes(std::span(values))));
+  };
+  add(checkpoint.config.rope_freq_factors);
+  add(checkpoint.config.rope_long_factors);
+  for (const Xielu& layer : checkpoint.config.xielu)
+    add({layer.alpha_positive, layer.alpha_negative, layer.beta, layer.epsilon});
+  add(checkpoint.head.yes);
+  add(checkpoint.head.no);
+  for (const VectorHead::Dense& layer : checkpoint.head.dense) {
+    add(layer.weight);
+    add(layer.bias);
+  }
+  return front;
+}
+
 Status FitTokens(DecoderCheckpoint& checkpoint) {
   RETURN_IF_ERROR(
       CheckRows(checkpoint.config.vocab_size, checkpoint.tokenizer, checkpoint.remarks));
@@ -147,7 +173,8 @@ Result<DecoderCheckpoint> DecoderCheckpoint::FromGguf(std::shared_ptr<const gguf
   ASSIGN_OR_RETURN(checkpoint.tokenizer, ReadTokenizerSpec(file->header()));
   if (checkpoint.head.scores()) RETURN_IF_ERROR(UsePairTemplate(file->header(), checkpoint));
   RETURN_IF_ERROR(FitTokens(checkpoint));
-  ASSIGN_OR_RETURN(checkpoint.digest, file->HeaderDigest());
+  ASSIGN_OR_RETURN(checkpoint.front_digest, file->HeaderDigest());
+  KeepChecksums(checkpoint);
   return checkpoint;
 }
 
@@ -187,18 +214,20 @@ Result<DecoderCheckpoint> DecoderCheckpoint::Open(const std::string& path,
     RETURN_IF_ERROR(TextConfig::Read(file, told_later).status());
   }
   ASSIGN_OR_RETURN(auto files, safetensors::Checkpoint::Open(folder));
-  ASSIGN_OR_RETURN(std::string digest, files->HeaderDigest());
+  ASSIGN_OR_RETURN(const std::string headers, files->HeaderDigest());
   std::vector<std::string> unnamed = files->unnamed();
   ASSIGN_OR_RETURN(DecoderCheckpoint checkpoint,
                    FromTransformers(config, MakeTensorStore(std::move(files))));
   RemarkUnnamed(std::move(unnamed), checkpoint.remarks);
-  checkpoint.digest = std::move(digest);
+  KeepChecksums(checkpoint);
   ASSIGN_OR_RETURN(checkpoint.generation,
                    ReadGeneration(folder, config, checkpoint.config_json, checkpoint.remarks));
   ASSIGN_OR_RETURN(checkpoint.tokenizer, ReadFolderTokenizer(folder));
   AddEnds(checkpoint.generation.ends, checkpoint.tokenizer);
   RETURN_IF_ERROR(FitTokens(checkpoint));
   Result<ModuleFiles> vectors = ReadModuleFiles(folder);
+  ASSIGN_OR_RETURN(checkpoint.front_digest,
+                   DigestFolderTexts(folder, headers, vectors.ok() ? &*vectors : nullptr));
   if (!vectors.ok()) {
     checkpoint.vectors = Result<VectorModules>(vectors.status());
     RemarkUnusedModules(vectors.status(), checkpoint.remarks);
@@ -231,11 +260,18 @@ Status DecoderCheckpoint::UseModules(const ModuleFiles& files, const OpenModule&
   return OkStatus();
 }
 
+Result<std::string> DecoderCheckpoint::Digest() const {
+  if (packed != nullptr) return packed->ContentDigest();
+  CHECK(checksums != nullptr) << "a checkpoint without a digest";
+  return checksums->Digest(FrontOf(*this));
+}
+
 Result<std::string> DecoderCheckpoint::ContentDigest() const {
   if (packed != nullptr) return packed->ContentDigest();
   constexpr size_t kPiece = size_t{1} << 20;
   files::Sha256 hash;
-  hash.Update(std::as_bytes(std::span(digest)));
+  const std::string front = FrontOf(*this);
+  hash.Update(std::as_bytes(std::span(front)));
   std::vector<std::byte> buffer(kPiece);
   for (const StoredTensor& tensor : tensors->tensors()) {
     for (size_t at = 0; at < tensor.bytes; at += kPiece) {
@@ -243,13 +279,6 @@ Result<std::string> DecoderCheckpoint::ContentDigest() const {
       RETURN_IF_ERROR(tensors->Read(tensor, at, piece));
       hash.Update(piece);
     }
-  }
-  const auto add = [&](const std::vector<float>& values) {
-    hash.Update(std::as_bytes(std::span(values)));
-  };
-  for (const VectorHead::Dense& layer : head.dense) {
-    add(layer.weight);
-    add(layer.bias);
   }
   return hash.FinishHex();
 }

@@ -14,6 +14,7 @@
 #include "base/status.h"
 #include "gguf/file.h"
 #include "model/config.h"
+#include "model/content_digest.h"
 #include "model/generation_defaults.h"
 #include "model/model_files.h"
 #include "model/tensor_store.h"
@@ -27,7 +28,10 @@ namespace tutti::model {
 struct DecoderCheckpoint {
   ModelConfig config;
   std::shared_ptr<const TensorStore> tensors;  // under GGUF's names, one matrix each
-  std::string digest;  // of the tensor files' headers, hex: names the model without reading it all
+  // The part of the digest that needs no tensor (content_digest.h); not used for packed files.
+  std::string front_digest;
+  // `tensors` too, with their checksums; null where the digest cannot be asked for, below.
+  std::shared_ptr<const ChecksumStore> checksums;
   // A folder's config.json, or the part of it that describes the text model (text_config.h).
   std::string config_json;
   // The file that holds the weights of a packed checkpoint; else nullptr. `tensors` then lists the
@@ -64,15 +68,17 @@ struct DecoderCheckpoint {
   static Result<DecoderCheckpoint> FromGguf(std::shared_ptr<const gguf::File> file);
   static Result<DecoderCheckpoint> FromPacked(std::shared_ptr<const packed::File> file);
   // As above, for a file that the caller keeps until the weights are loaded; without tokenizer and
-  // digest.
+  // digest, as FromTransformers().
   static Result<DecoderCheckpoint> FromGguf(const gguf::File& file);
   // `config_json`: the text of config.json. Errors: model_hparam, model_tensor_missing, st_shape.
   static Result<DecoderCheckpoint> FromTransformers(std::string_view config_json,
                                                     std::unique_ptr<TensorStore> tensors);
 
-  // SHA-256, hex, of the headers' digest and all weights: reads them. Of a packed checkpoint, of
-  // their checksums. Errors: those of reading (gguf_truncated, st_offsets, packed_truncated,
-  // model_path).
+  // Identifies the model (content_digest.h). Cheap after Weights::Load; reads all weights before.
+  // Errors: those of reading (gguf_truncated, st_offsets, packed_truncated, model_path).
+  Result<std::string> Digest() const;
+  // As Digest(), with a SHA-256 of all weights in place of their checksums, for caches that several
+  // servers share: reads them. Errors: the same.
   Result<std::string> ContentDigest() const;
   // The type most bytes of the tensors are in: "Q4_1", "BF16".
   std::string MainType() const;

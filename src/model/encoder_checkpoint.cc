@@ -94,18 +94,20 @@ Result<EncoderCheckpoint> EncoderCheckpoint::Open(const std::string& path,
   // Checked before the tensors are opened, so that a model of another kind is refused as such even
   // if its tensors are bad too.
   ASSIGN_OR_RETURN(const EncoderConfig early, ReadEncoderConfig(files));
-  ASSIGN_OR_RETURN(auto tensors, safetensors::Checkpoint::Open(folder));
-  ASSIGN_OR_RETURN(checkpoint.digest, tensors->HeaderDigest());
-  RemarkUnnamed(tensors->unnamed(), checkpoint.remarks);
-  checkpoint.tensors = MakeTensorStore(std::move(tensors));
+  ASSIGN_OR_RETURN(auto weights, safetensors::Checkpoint::Open(folder));
+  ASSIGN_OR_RETURN(const std::string headers, weights->HeaderDigest());
+  ASSIGN_OR_RETURN(checkpoint.front_digest, DigestFolderTexts(folder, headers, &files));
+  RemarkUnnamed(weights->unnamed(), checkpoint.remarks);
+  std::unique_ptr<TensorStore> tensors = MakeTensorStore(std::move(weights));
   for (const DenseModule& dense : early.dense) {
     const std::string place = path + "/" + dense.folder;
     ASSIGN_OR_RETURN(const files::Folder module, files::Folder::Open(place, root));
-    auto weights = safetensors::Checkpoint::Open(module);
-    if (!weights.ok()) return std::move(weights).status().WithContext(dense.folder);
-    checkpoint.tensors = std::make_unique<JoinedStore>(
-        std::move(checkpoint.tensors), MakeTensorStore(*std::move(weights)), dense.folder + "/");
+    auto own = safetensors::Checkpoint::Open(module);
+    if (!own.ok()) return std::move(own).status().WithContext(dense.folder);
+    tensors = std::make_unique<JoinedStore>(std::move(tensors), MakeTensorStore(*std::move(own)),
+                                            dense.folder + "/");
   }
+  checkpoint.tensors = std::make_shared<ChecksumStore>(std::move(tensors));
   files.classifies = HasClassifier(*checkpoint.tensors);
   ASSIGN_OR_RETURN(checkpoint.config, ReadEncoderConfig(files));
   ASSIGN_OR_RETURN(tokenizer::TokenizerSpec spec, ReadFolderTokenizer(folder));
@@ -118,9 +120,9 @@ Result<EncoderCheckpoint> EncoderCheckpoint::FromGguf(std::shared_ptr<const gguf
   ASSIGN_OR_RETURN(checkpoint.config, ReadGgufEncoderConfig(*file));
   ASSIGN_OR_RETURN(tokenizer::TokenizerSpec spec, ReadTokenizerSpec(file->header()));
   RETURN_IF_ERROR(MakeTokenizer(std::move(spec), checkpoint));
-  ASSIGN_OR_RETURN(checkpoint.digest, file->HeaderDigest());
+  ASSIGN_OR_RETURN(checkpoint.front_digest, file->HeaderDigest());
   RemarkUnread(file->header(), checkpoint.remarks);
-  checkpoint.tensors = MakeEncoderStore(std::move(file));
+  checkpoint.tensors = std::make_shared<ChecksumStore>(MakeEncoderStore(std::move(file)));
   return checkpoint;
 }
 

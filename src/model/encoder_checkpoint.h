@@ -11,6 +11,7 @@
 
 #include "base/status.h"
 #include "gguf/file.h"
+#include "model/content_digest.h"
 #include "model/encoder_config.h"
 #include "model/model_files.h"
 #include "model/tensor_store.h"
@@ -20,9 +21,10 @@ namespace tutti::model {
 
 struct EncoderCheckpoint {
   EncoderConfig config;
-  std::unique_ptr<TensorStore> tensors;
+  std::shared_ptr<const ChecksumStore> tensors;
   std::shared_ptr<const tokenizer::Tokenizer> tokenizer;
-  std::string digest;  // of the tensor files' headers, hex: names the model without reading it all
+  // The part of the digest that needs no tensor (content_digest.h).
+  std::string front_digest;
   // Oddities of the files that change no answer, a sentence without a full stop each.
   std::vector<std::string> remarks;
 
@@ -38,6 +40,10 @@ struct EncoderCheckpoint {
   // Whichever of the two is there. Errors: `files.fault`, and of both; model_path for what holds a
   // decoder in one file.
   static Result<EncoderCheckpoint> FromFiles(const ModelFiles& files);
+
+  // Identifies the model (content_digest.h). Reads the tensors that were not read whole yet.
+  // Errors: those of reading (gguf_truncated, st_offsets, model_path).
+  Result<std::string> Digest() const { return tensors->Digest(front_digest); }
 };
 
 }  // namespace tutti::model

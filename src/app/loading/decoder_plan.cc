@@ -11,6 +11,7 @@
 #include "app/config/encoder_options.h"
 #include "app/config/settings.h"
 #include "app/loading/draft_plan.h"
+#include "app/loading/encoder_parts.h"
 #include "app/loading/model_loader.h"
 #include "app/loading/model_plan.h"
 #include "base/clock.h"
@@ -36,8 +37,9 @@
 namespace tutti::app {
 namespace {
 
-// All objects of one served decoder. Made by its plan; shared, and destroyed with the last user.
-// Destroyed from the last member up: the engines first, then the objects that they use.
+// All objects of one served decoder that generates. Made by its plan; shared, and destroyed with
+// the last user. Destroyed from the last member up: the engine first, then the objects that it
+// uses.
 struct LoadedDecoder {
   std::shared_ptr<Device> device;
   std::shared_ptr<const model::Weights> weights;
@@ -46,23 +48,20 @@ struct LoadedDecoder {
   std::shared_ptr<telemetry::ServingMetrics> metrics;
   std::unique_ptr<gateway::EngineMetrics> observer;
   std::unique_ptr<engine::Engine> engine;
-  // Set if the decoder also gives vectors.
-  std::unique_ptr<runner::CpuDecoderEmbedder> embedder;
-  std::shared_ptr<telemetry::EncoderMetrics> encoder_metrics;
-  std::unique_ptr<gateway::EncoderEngineMetrics> encoder_observer;
-  std::unique_ptr<engine::EncoderEngine> encoder;
+  std::shared_ptr<engine::EncoderEngine> encoder;  // set if the decoder also gives vectors
 };
 
 // Adds embeddings to a decoder, by default the normalized hidden state of the last token, or the
 // scores that its files describe. Call it before the model is served. Errors: out_of_memory.
 Status AddVectors(const LoadContext& context, const model::DecoderCheckpoint& checkpoint,
-                  const kernels::KernelTable* table, const std::shared_ptr<LoadedDecoder>& instance,
-                  gateway::ServedModel& served) {
+                  const kernels::KernelTable& table,
+                  const std::shared_ptr<const model::Weights>& weights,
+                  const std::shared_ptr<Device>& device, gateway::ServedModel& served) {
   const model::VectorModules& modules = *checkpoint.vectors;
   engine::EncoderOptions options = EncodeOptionsFrom(*context.settings);
   runner::DecoderEmbedderOptions run;
-  run.kernels = table;
-  run.pool = instance->device->pool();
+  run.kernels = &table;
+  run.pool = device->pool();
   if (modules.stated) run.pooling = modules.pooling;
   run.max_items = options.batch_items;
   run.max_tokens = options.batch_tokens;
@@ -70,51 +69,21 @@ Status AddVectors(const LoadContext& context, const model::DecoderCheckpoint& ch
                             ? std::min(run.max_item_tokens, served.info.max_model_len)
                             : served.info.max_model_len;
   run.head = checkpoint.head;
-  ASSIGN_OR_RETURN(instance->embedder, runner::CpuDecoderEmbedder::Create(instance->weights, run));
-  const engine::EncoderLimits limits = instance->embedder->limits();
+  ASSIGN_OR_RETURN(std::unique_ptr<engine::EncoderRunner> embedder,
+                   runner::CpuDecoderEmbedder::Create(weights, run));
+  const engine::EncoderLimits limits = embedder->limits();
   options.batch_tokens = std::max(options.batch_tokens, limits.max_item_tokens);
-  if (context.metrics != nullptr) {
-    instance->encoder_metrics = std::make_shared<telemetry::EncoderMetrics>(
-        *context.metrics,
-        telemetry::EncoderMetrics::Options{.model = served.info.id,
-                                           .max_tokens = limits.max_item_tokens,
-                                           .with_decoder = served.info.generates,
-                                           .version = context.version,
-                                           .isa = std::string(kernels::IsaName(table->isa)),
-                                           .architecture = served.info.architecture,
-                                           .quantisation = served.info.quantisation,
-                                           .digest = served.info.digest});
-    instance->encoder_observer =
-        std::make_unique<gateway::EncoderEngineMetrics>(*instance->encoder_metrics);
-  }
-  instance->encoder = std::make_unique<engine::EncoderEngine>(
-      options,
-      engine::EncoderDependencies{.runner = instance->embedder.get(),
-                                  .clock = context.clock,
-                                  .observer = instance->encoder_observer.get(),
-                                  .memory_level = &instance->device->memory_level()},
-      &instance->device->loop());
-  auto encoder = std::make_shared<gateway::ServedEncoder>();
-  encoder->engine = std::shared_ptr<engine::EncoderEngine>(instance, instance->encoder.get());
+  const std::shared_ptr<gateway::ServedEncoder> encoder =
+      ConnectEncoder(context, table, options, served.info, std::move(embedder), device);
   // A decoder without modules.json gives its last row, normalised.
   encoder->normalize = !modules.stated || modules.normalize;
   encoder->prompts = modules.prompts;
   encoder->default_prompt = modules.default_prompt;
-  encoder->max_tokens = limits.max_item_tokens;
   if (modules.scores) {
     encoder->scale = ScaleOf(modules.scores->activation);
     encoder->pair_template = served.chat_template;
   }
-  encoder->metrics = instance->encoder_metrics;
-  if (instance->encoder_metrics != nullptr) {
-    instance->encoder_metrics->SetGauges(
-        [weak = std::weak_ptr<LoadedDecoder>(instance), clock = context.clock] {
-          const std::shared_ptr<LoadedDecoder> alive = weak.lock();
-          return alive == nullptr ? telemetry::EncoderMetrics::Gauges{}
-                                  : gateway::ReadGauges(*alive->encoder, *clock);
-        });
-  }
-  served.encoder = std::move(encoder);
+  served.encoder = encoder;
   api::EncoderInfo& info = served.info.encoder.emplace();
   info.width = limits.width;
   info.token_width = limits.token_width;
@@ -238,7 +207,8 @@ class DecoderPlan final : public ModelPlan {
   Status PlanDraft();           // the draft model, if any
   Status SizeTexts();           // for a model that gives vectors or scores alone
   Status SizeMemory();          // KV cache and context, the engine's and the runner's limits
-  Status Describe(const ModelRef& ref);  // what clients, metrics and the operator see
+  Status Describe(const ModelRef& ref);  // what clients and the operator see
+  void MakeMetrics();                    // of the loaded model, if there is a registry
 
   LoadContext context;
   const kernels::KernelTable* table = nullptr;
@@ -262,17 +232,18 @@ Result<std::shared_ptr<const gateway::ServedModel>> DecoderPlan::Load(
   load.fuse = context.fuse;
   load.progress = std::move(progress);
   ASSIGN_OR_RETURN(instance->weights, model::Weights::Load(checkpoint, load));
+  gateway::ServedModel& served = *served_model;
+  ASSIGN_OR_RETURN(served.info.digest, checkpoint.Digest());
   if (context.settings->IsSet("cache.redis")) {
     // The identity includes instruction set and version, because they change the computed bits.
     ASSIGN_OR_RETURN(const std::string content, checkpoint.ContentDigest());
-    served_model->identity =
+    served.identity =
         fmt::format("{} {} {} {} {}", content, kernels::IsaName(table->isa), context.version, dtype,
                     model::KvFormatName(model::KvFormatOf(kv_dtype, mode, *table)));
   }
   RETURN_IF_ERROR(checkpoint.tensors->CheckUnchanged());
   if (!generates) {
-    instance->device = std::move(device);
-    RETURN_IF_ERROR(AddVectors(context, checkpoint, table, instance, *served_model));
+    RETURN_IF_ERROR(AddVectors(context, checkpoint, *table, instance->weights, device, served));
     return std::shared_ptr<const gateway::ServedModel>(std::move(served_model));
   }
   runner_options.pool = device->pool();
@@ -282,7 +253,7 @@ Result<std::shared_ptr<const gateway::ServedModel>> DecoderPlan::Load(
     ASSIGN_OR_RETURN(instance->draft, draft->Load(load.progress, device->pool()));
   }
 
-  gateway::ServedModel& served = *served_model;
+  MakeMetrics();
   instance->text = std::make_unique<gateway::TokenizerText>(served.tokenizer);
   instance->metrics = served.metrics;
   if (served.metrics != nullptr)
@@ -298,8 +269,11 @@ Result<std::shared_ptr<const gateway::ServedModel>> DecoderPlan::Load(
       &device->loop());
   instance->device = std::move(device);
   served.info.max_model_len = instance->engine->max_model_len();
-  if (context.settings->On("encode.decoders"))
-    RETURN_IF_ERROR(AddVectors(context, checkpoint, table, instance, served));
+  if (context.settings->On("encode.decoders")) {
+    RETURN_IF_ERROR(
+        AddVectors(context, checkpoint, *table, instance->weights, instance->device, served));
+    instance->encoder = served.encoder->engine;
+  }
   if (served.metrics != nullptr) {
     served.metrics->SetEngineGauges(
         [weak = std::weak_ptr<LoadedDecoder>(instance),
@@ -408,6 +382,23 @@ Status DecoderPlan::PlanDraft() {
   return OkStatus();
 }
 
+void DecoderPlan::MakeMetrics() {
+  gateway::ServedModel& served = *served_model;
+  if (context.metrics == nullptr) return;
+  served.metrics = std::make_shared<telemetry::ServingMetrics>(
+      *context.metrics,
+      telemetry::ServingMetrics::Options{.model = served.info.id,
+                                         .vllm_aliases = context.settings->On("metrics.vllm"),
+                                         .max_model_len = runner_options.context,
+                                         .version = context.version,
+                                         .isa = std::string(kernels::IsaName(table->isa)),
+                                         .architecture = config.architecture,
+                                         .quantisation = served.info.quantisation,
+                                         .digest = served.info.digest,
+                                         .block_tokens = kBlockTokens,
+                                         .kv_blocks = memory.kv_blocks});
+}
+
 Status DecoderPlan::Describe(const ModelRef& ref) {
   gateway::ServedModel& served = *served_model;
   served.info.id = ref.served_name;
@@ -419,24 +410,9 @@ Status DecoderPlan::Describe(const ModelRef& ref) {
   served.info.quantisation = checkpoint.TypeName();
   if (mode == model::WeightMode::kInt8) NoteTranscoded(*checkpoint.tensors, notice);
   Add(notice, RemarksNotice(ref, checkpoint.remarks));
-  served.info.digest = checkpoint.digest;
   const model::GenerationDefaults& generation = checkpoint.generation;
   if (generates && context.settings->Text("generation-config") == "auto" && !generation.empty())
     served.info.sampling = DefaultsOf(generation);
-  if (context.metrics != nullptr && generates) {
-    served.metrics = std::make_shared<telemetry::ServingMetrics>(
-        *context.metrics,
-        telemetry::ServingMetrics::Options{.model = ref.served_name,
-                                           .vllm_aliases = context.settings->On("metrics.vllm"),
-                                           .max_model_len = runner_options.context,
-                                           .version = context.version,
-                                           .isa = std::string(kernels::IsaName(table->isa)),
-                                           .architecture = config.architecture,
-                                           .quantisation = served.info.quantisation,
-                                           .digest = served.info.digest,
-                                           .block_tokens = kBlockTokens,
-                                           .kv_blocks = memory.kv_blocks});
-  }
   const int threads = ThreadsFromSettings(*context.settings);
   const int max_num_seqs = engine_options.scheduler.max_num_seqs;
   const std::string as = mode == model::WeightMode::kInt8 ? "" : " as " + dtype;

@@ -2,29 +2,20 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <memory>
 #include <optional>
 #include <utility>
 
 #include "app/config/encoder_options.h"
+#include "app/loading/encoder_parts.h"
 #include "app/loading/model_plan.h"
 #include "base/clock.h"
-#include "engine/encoder_engine.h"
-#include "gateway/engine_ports.h"
 #include "model/encoder_checkpoint.h"
 #include "model/encoder_choice.h"
 #include "runner/cpu_encoder_runner.h"
 
 namespace tutti::app {
 namespace {
-
-// Everything one served encoder is made of, destroyed from the bottom up.
-struct LoadedEncoder {
-  std::shared_ptr<Device> device;
-  std::unique_ptr<runner::CpuEncoderRunner> runner;
-  std::shared_ptr<telemetry::EncoderMetrics> metrics;
-  std::unique_ptr<gateway::EncoderEngineMetrics> observer;
-  std::unique_ptr<engine::EncoderEngine> engine;
-};
 
 class EncoderPlan final : public ModelPlan {
  public:
@@ -51,7 +42,6 @@ class EncoderPlan final : public ModelPlan {
 
   Result<std::shared_ptr<const gateway::ServedModel>> Load(
       std::function<bool(size_t, size_t)> progress, std::shared_ptr<Device> device) override {
-    auto instance = std::make_shared<LoadedEncoder>();
     ASSIGN_OR_RETURN(model::EncoderChoice choice,
                      model::ChooseEncoderWeights(checkpoint_.config, *checkpoint_.tensors,
                                                  *checkpoint_.tokenizer,
@@ -59,17 +49,18 @@ class EncoderPlan final : public ModelPlan {
                                                   .kernels = table_,
                                                   .threads = device->threads(),
                                                   .progress = std::move(progress)}));
+    ASSIGN_OR_RETURN(served_->info.digest, checkpoint_.Digest());
     RETURN_IF_ERROR(checkpoint_.tensors->CheckUnchanged());
     runner::CpuEncoderOptions run;
     run.kernels = table_;
     run.pool = device->pool();
     run.max_items = options_.batch_items;
     run.max_tokens = options_.batch_tokens;
-    ASSIGN_OR_RETURN(instance->runner, runner::CpuEncoderRunner::Create(choice.weights, run));
+    ASSIGN_OR_RETURN(std::unique_ptr<engine::EncoderRunner> runner,
+                     runner::CpuEncoderRunner::Create(choice.weights, run));
     served_->info.quantisation = model::EncoderDTypeName(choice.dtype());
     served_->summary = Summary(choice.ToString());
-    Connect(*instance, std::move(device));
-    Serve(instance);
+    Serve(std::move(runner), std::move(device));
     return std::shared_ptr<const gateway::ServedModel>(std::move(served_));
   }
 
@@ -99,7 +90,6 @@ class EncoderPlan final : public ModelPlan {
     info.max_model_len = config.max_tokens;
     info.vocab_size = config.vocab_size;
     info.architecture = config.architecture;
-    info.digest = checkpoint_.digest;
     info.generates = false;
     api::EncoderInfo& encoder = info.encoder.emplace();
     encoder.width = config.labels.empty() ? config.vector_width() : 0;
@@ -117,50 +107,16 @@ class EncoderPlan final : public ModelPlan {
     served_->info.tokenizer = gateway::DescribeTokenizer(*served_->tokenizer);
   }
 
-  void Connect(LoadedEncoder& instance, std::shared_ptr<Device> device) {
-    const api::ModelInfo& info = served_->info;
-    if (context_.metrics != nullptr) {
-      instance.metrics = std::make_shared<telemetry::EncoderMetrics>(
-          *context_.metrics,
-          telemetry::EncoderMetrics::Options{.model = info.id,
-                                             .max_tokens = info.max_model_len,
-                                             .version = context_.version,
-                                             .isa = std::string(kernels::IsaName(table_->isa)),
-                                             .architecture = info.architecture,
-                                             .quantisation = info.quantisation,
-                                             .digest = info.digest});
-      instance.observer = std::make_unique<gateway::EncoderEngineMetrics>(*instance.metrics);
-    }
-    instance.engine = std::make_unique<engine::EncoderEngine>(
-        options_,
-        engine::EncoderDependencies{.runner = instance.runner.get(),
-                                    .clock = context_.clock,
-                                    .observer = instance.observer.get(),
-                                    .memory_level = &device->memory_level()},
-        &device->loop());
-    instance.device = std::move(device);
-  }
-
-  void Serve(const std::shared_ptr<LoadedEncoder>& instance) {
+  void Serve(std::unique_ptr<engine::EncoderRunner> runner, std::shared_ptr<Device> device) {
     const model::EncoderConfig& config = checkpoint_.config;
-    auto encoder = std::make_shared<gateway::ServedEncoder>();
-    encoder->engine = std::shared_ptr<engine::EncoderEngine>(instance, instance->engine.get());
+    const std::shared_ptr<gateway::ServedEncoder> encoder = ConnectEncoder(
+        context_, *table_, options_, served_->info, std::move(runner), std::move(device));
     encoder->prompts = config.prompts;
     encoder->default_prompt = config.default_prompt;
     encoder->normalize = config.normalize;
     encoder->normalize_tokens = config.per_token;
-    encoder->max_tokens = config.max_tokens;
     encoder->scale = ScaleOf(config.activation);
-    encoder->metrics = instance->metrics;
-    if (instance->metrics != nullptr) {
-      instance->metrics->SetGauges(
-          [weak = std::weak_ptr<LoadedEncoder>(instance), clock = context_.clock] {
-            const std::shared_ptr<LoadedEncoder> alive = weak.lock();
-            return alive == nullptr ? telemetry::EncoderMetrics::Gauges{}
-                                    : gateway::ReadGauges(*alive->engine, *clock);
-          });
-    }
-    served_->encoder = std::move(encoder);
+    served_->encoder = encoder;
   }
 
   const ModelRef ref_;
