@@ -74,7 +74,8 @@ class WorkerPool final : public api::Inference {
   WorkerPool(const Clock& clock, const std::atomic<api::LoadLevel>& level, Logger* log);
   ~WorkerPool() override;
 
-  // Errors: the worker is refused, with the reason.
+  // Errors: the worker is refused, with the reason: another protocol, no model, or a model that an
+  // attached worker serves under the same name with another digest. It may try again later.
   Result<WorkerRef> Attach(const v1::Hello& hello, std::shared_ptr<Connection> connection);
   void Receive(const WorkerRef& worker, const v1::WorkerMessage& message);
   // Fetches the next message for the worker; false: there is none.
@@ -135,6 +136,8 @@ class WorkerPool final : public api::Inference {
   // Absent().
   Status Place(const WorkRef& work) REQUIRES(mutex_);
   WorkerRef Choose(const Work& work) const REQUIRES(mutex_);
+  // Whether the models of `worker` are those that other workers serve under the same names.
+  Status CheckSameModels(const Worker& worker) const REQUIRES(mutex_);
   void Send(const WorkerRef& worker, const WorkRef& work) REQUIRES(mutex_);
   void EndTrial(const WorkerRef& worker) REQUIRES(mutex_);
   void Forget(const WorkRef& work) REQUIRES(mutex_);

@@ -230,6 +230,48 @@ TEST_F(WorkerPoolTest, SilentWorkersMakeNoSuspectsAndRequestMovesTwice) {
   EXPECT_EQ(ReadAll(again, &text).reason(), "worker_lost");
 }
 
+// Regression: two workers with other weights under one name were both accepted, so that an answer
+// depended on which of them was free.
+TEST_F(WorkerPoolTest, RefusesAnotherDigestOfTheSameModel) {
+  struct Deaf final : WorkerPool::Connection {
+    void Wake() override {}
+    void Close() override {}
+  };
+  FakeModel changed = Generator();
+  changed.info.digest = "e";
+  const FakeInference models({Generator()}), others({changed});
+  const auto attach = [&](const FakeInference& served, const std::string& name) {
+    return pool_.Attach(TestWorker::HelloOf(served, name, 4), std::make_shared<Deaf>());
+  };
+  const auto first = attach(models, "first");
+  ASSERT_TRUE(first.ok()) << first.status();
+  EXPECT_TRUE(attach(models, "second").ok());
+  const Status refused = attach(others, "third").status();
+  EXPECT_EQ(refused.reason(), "invalid_value");
+  EXPECT_NE(refused.message().find("model m has digest e, at worker first it has d"),
+            std::string::npos)
+      << refused;
+  EXPECT_EQ(pool_.figures().workers, 2);
+}
+
+// Weights can be replaced while the frontend runs.
+TEST_F(WorkerPoolTest, TakesAnotherDigestOnceTheOldWorkersDrain) {
+  struct Deaf final : WorkerPool::Connection {
+    void Wake() override {}
+    void Close() override {}
+  };
+  FakeModel changed = Generator();
+  changed.info.digest = "e";
+  const FakeInference models({Generator()}), others({changed});
+  const auto first = pool_.Attach(TestWorker::HelloOf(models, "a", 4), std::make_shared<Deaf>());
+  ASSERT_TRUE(first.ok()) << first.status();
+  EXPECT_FALSE(pool_.Attach(TestWorker::HelloOf(others, "b", 4), std::make_shared<Deaf>()).ok());
+  v1::WorkerMessage beat;
+  beat.mutable_beat()->set_draining(true);
+  pool_.Receive(*first, beat);
+  EXPECT_TRUE(pool_.Attach(TestWorker::HelloOf(others, "b", 4), std::make_shared<Deaf>()).ok());
+}
+
 TEST_F(WorkerPoolTest, WithoutWorkersItIsNotReadyAndSaysWhy) {
   EXPECT_EQ(pool_.started().reason(), "model_loading");
   EXPECT_EQ(pool_.ready().reason(), "model_loading");

@@ -27,18 +27,44 @@ Result<WorkerPool::WorkerRef> WorkerPool::Attach(const v1::Hello& hello,
   worker->max_num_seqs = std::max(hello.max_num_seqs(), 1);
   worker->connection = std::move(connection);
   worker->heard = clock_.Now();
+  Status mismatch;
+  {
+    const MutexLock lock(mutex_);
+    mismatch = CheckSameModels(*worker);
+    if (mismatch.ok()) {
+      workers_.push_back(worker);
+      any_came_ = true;
+      known_.Came(worker->models, clock_.Now());
+      EndTrial(worker);  // requests may wait for a worker
+    }
+  }
+  if (!mismatch.ok()) {
+    if (log_ != nullptr)
+      log_->Error("worker.refused", {{"worker", worker->name}, {"why", mismatch.message()}});
+    return mismatch;
+  }
   if (log_ != nullptr) {
     log_->Info("worker.attached", {{"worker", worker->name},
                                    {"model", worker->models.front().id},
                                    {"models", worker->models.size()},
                                    {"max_num_seqs", worker->max_num_seqs}});
   }
-  const MutexLock lock(mutex_);
-  workers_.push_back(worker);
-  any_came_ = true;
-  known_.Came(worker->models, clock_.Now());
-  EndTrial(worker);  // requests may wait for a worker
   return worker;
+}
+
+Status WorkerPool::CheckSameModels(const Worker& worker) const {
+  constexpr size_t kShown = 12;  // digits of a digest, which tell two apart
+  for (const api::ModelInfo& model : worker.models) {
+    for (const WorkerRef& other : workers_) {
+      const api::ModelInfo* same = other->draining ? nullptr : other->Model(model.id);
+      if (same == nullptr || same->digest == model.digest) continue;
+      return Status(StatusCode::kFailedPrecondition, "invalid_value",
+                    "model " + model.id + " has digest " + model.digest.substr(0, kShown) +
+                        ", at worker " + other->name + " it has " + same->digest.substr(0, kShown) +
+                        "; serve equal files, or under another name");
+    }
+  }
+  return OkStatus();
 }
 
 void WorkerPool::Receive(const WorkerRef& worker, const v1::WorkerMessage& message) {
