@@ -50,7 +50,8 @@ std::string ComputedAs(const std::string& type) {
 // consistent.
 struct Meaning {
   std::vector<std::string> remarks;
-  std::vector<std::pair<std::string, std::string>> text;  // TextFacts
+  std::vector<std::pair<std::string, std::string>> text;  // TextFacts or VectorFacts
+  std::string digest;                                     // empty without weights
 };
 Result<Meaning> CheckMeaning(const model::ModelFiles& files) {
   RETURN_IF_ERROR(files.fault);
@@ -66,7 +67,13 @@ Result<Meaning> CheckMeaning(const model::ModelFiles& files) {
   if (file->tensors().empty()) return meaning;  // a vocabulary: nothing to run
   ASSIGN_OR_RETURN(model::DecoderCheckpoint checkpoint, model::DecoderCheckpoint::FromGguf(file));
   RETURN_IF_ERROR(model::Weights::Load(checkpoint, {}).status());
-  meaning.text = TextFacts(*tokenizer, checkpoint.generation);
+  if (checkpoint.encodes()) {
+    ASSIGN_OR_RETURN(meaning.text,
+                     VectorFacts(checkpoint, *tokenizer, checkpoint.tokenizer.chat_template));
+  } else {
+    meaning.text = TextFacts(*tokenizer, checkpoint.generation);
+  }
+  ASSIGN_OR_RETURN(meaning.digest, checkpoint.Digest());
   for (std::string& remark : checkpoint.remarks) meaning.remarks.push_back(std::move(remark));
   return meaning;
 }
@@ -106,7 +113,7 @@ class InspectCommand final : public Command {
         ->required();
     app_->add_flag("--json", json_, "one JSON object");
     CLI::Option* const memory = app_->add_flag(
-        "--memory", memory_, "memory for serving a generating model, instead of the description");
+        "--memory", memory_, "memory for serving the model, instead of the description");
     options_.AddOnly(*app_, {"dtype", "kv-dtype", "kv-cache-bytes", "context", "max-num-seqs",
                              "prefill-chunk", "speculate", "draft", "threads", "isa"});
     options_.NeedBeside(*memory);
@@ -153,6 +160,7 @@ class InspectCommand final : public Command {
       if (description.verdict.ok()) std::printf("%s\n", Summary(*files.gguf, description).c_str());
       PrintRemarks(meaning.remarks);
       PrintTextFacts(meaning.text);
+      if (!meaning.digest.empty()) std::printf("%-19s %s\n", "digest:", meaning.digest.c_str());
       if (description.version != 0) PrintText(description);
     }
     if (description.verdict.ok()) return kExitOk;
@@ -223,6 +231,7 @@ class InspectCommand final : public Command {
                             {"metadata", std::move(metadata)},
                             {"types", std::move(types)},
                             {"tensors", std::move(tensors)}};
+    if (!meaning.digest.empty()) out["digest"] = meaning.digest;
     for (const auto& [name, value] : meaning.text) out[name] = value;
     std::printf("%s\n", protocol::PrintJson(out).c_str());
   }

@@ -116,16 +116,7 @@ Result<DecoderFacts> CheckDecoder(const model::ModelFiles& files) {
   for (std::string& remark : tokenizer->Remarks()) facts.remarks.push_back(std::move(remark));
   facts.text = TextFacts(*tokenizer, checkpoint.generation);
   if (checkpoint.encodes()) {
-    RETURN_IF_ERROR(checkpoint.vectors.status());
-    if (checkpoint.head.scores() && !model::RendersPairs(tokenizer->chat_template()))
-      return model::PairTemplateFault();
-    const model::VectorModules& modules = *checkpoint.vectors;
-    // The others are facts of generated text.
-    std::erase_if(facts.text, [](const auto& fact) { return fact.first != "tokenizer"; });
-    facts.text.emplace_back(
-        "gives", VectorText(modules, config.width) + (modules.normalize ? ", of length 1" : ""));
-    for (const auto& [name, text] : modules.prompts)
-      facts.text.emplace_back("prompt " + Quote(name), Quote(text));
+    ASSIGN_OR_RETURN(facts.text, VectorFacts(checkpoint, *tokenizer, tokenizer->chat_template()));
   }
   facts.layers = config.layers;
   facts.width = config.width;
@@ -280,11 +271,11 @@ Result<MemoryFacts> Measure(const app::ModelRef& ref, const app::Settings& setti
   ASSIGN_OR_RETURN(const kernels::KernelTable* const table, app::KernelsFromSettings(settings));
   const auto in_file = [&](Status status) { return std::move(status).WithContext(ref.path); };
   const auto no_text = [&] {
-    return in_file(InvalidArgument(
-        "invalid_value", "the model generates no text; --memory describes models that do"));
+    return in_file(InvalidArgument("invalid_value",
+                                   "the model gives embeddings or scores alone; --memory describes "
+                                   "encoders and other decoders"));
   };
   const model::ModelFiles files = model::ModelFiles::At(ref.path);
-  if (files.holds == model::ModelFiles::Holds::kEncoder) return no_text();
   auto opened = model::DecoderCheckpoint::FromFiles(files);
   if (!opened.ok()) return in_file(std::move(opened).status());
   const model::DecoderCheckpoint& checkpoint = *opened;
@@ -332,6 +323,31 @@ Result<MemoryFacts> Measure(const app::ModelRef& ref, const app::Settings& setti
 
 double InMiB(size_t bytes) { return static_cast<double>(bytes) / (1 << 20); }
 
+constexpr const char* kEncoderMemorySchema = "tutti.inspect.encoder_memory.v1";
+
+int InspectEncoderMemory(const app::ModelRef& ref, const app::Settings& settings,
+                         const model::ModelFiles& files, bool json) {
+  const Result<app::EncoderMemory> found = app::MeasureEncoder(ref, settings, files);
+  if (!found.ok()) return Fail(Status(found.status()).WithContext(ref.path));
+  if (json) {
+    std::printf("%s\n",
+                protocol::PrintJson(boost::json::object{{"schema", kEncoderMemorySchema},
+                                                        {"dtype", found->dtype},
+                                                        {"weights_bytes", found->weights},
+                                                        {"activations_bytes", found->activations},
+                                                        {"batch_items", found->batch_items},
+                                                        {"batch_tokens", found->batch_tokens},
+                                                        {"threads", found->threads}})
+                    .c_str());
+    return kExitOk;
+  }
+  std::printf("weights      %9.1f MiB as %s\n", InMiB(found->weights), found->dtype.c_str());
+  std::printf("activations  %9.1f MiB, for batches of %d texts and %d tokens on %d thread%s\n",
+              InMiB(found->activations), found->batch_items, found->batch_tokens, found->threads,
+              found->threads == 1 ? "" : "s");
+  return kExitOk;
+}
+
 }  // namespace
 
 std::string ShapeText(const std::vector<int64_t>& dims) {
@@ -356,6 +372,23 @@ std::vector<std::pair<std::string, std::string>> TextFacts(
           {"ends", EndsText(vocabulary)},
           {"fill_in_the_middle", InfillText(vocabulary)},
           {"sampling", std::move(sampling)}};
+}
+
+Result<std::vector<std::pair<std::string, std::string>>> VectorFacts(
+    const model::DecoderCheckpoint& checkpoint, const tokenizer::Tokenizer& tokenizer,
+    const std::string& chat_template) {
+  RETURN_IF_ERROR(checkpoint.vectors.status());
+  if (checkpoint.head.scores() && !model::RendersPairs(chat_template))
+    return model::PairTemplateFault();
+  const model::VectorModules& modules = *checkpoint.vectors;
+  auto facts = TextFacts(tokenizer, {});
+  std::erase_if(facts, [](const auto& fact) { return fact.first != "tokenizer"; });
+  facts.emplace_back("gives", VectorText(modules, checkpoint.config.width) +
+                                  (modules.normalize ? ", of length 1" : ""));
+  for (const auto& [name, text] : modules.prompts)
+    facts.emplace_back("prompt " + Quote(name), Quote(text));
+  if (modules.default_prompt) facts.emplace_back("default_prompt", Quote(*modules.default_prompt));
+  return facts;
 }
 
 void PrintTextFacts(const std::vector<std::pair<std::string, std::string>>& facts) {
@@ -431,6 +464,9 @@ int InspectEncoder(const model::ModelFiles& files, std::optional<model::EncoderD
 }
 
 int InspectMemory(const app::ModelRef& ref, const app::Settings& settings, bool json) {
+  if (const auto files = model::ModelFiles::At(ref.path);
+      files.holds == model::ModelFiles::Holds::kEncoder)
+    return InspectEncoderMemory(ref, settings, files, json);
   const Result<MemoryFacts> facts = Measure(ref, settings);
   if (!facts.ok()) return Fail(facts.status());
   if (json) {

@@ -10,6 +10,7 @@
 
 #include "app/config/settings.h"
 #include "app/loading/model_registry.h"
+#include "base/status.h"
 #include "model/decoder_checkpoint.h"
 #include "model/encoder_weights.h"
 #include "model/generation_defaults.h"
@@ -23,6 +24,12 @@ namespace tutti::cli {
 // compile is a value, not an error.
 std::vector<std::pair<std::string, std::string>> TextFacts(
     const tokenizer::Tokenizer& tokenizer, const model::GenerationDefaults& generation);
+
+// The same of a decoder that gives vectors or scores alone: "tokenizer", "gives", its prompts.
+// `chat_template`: that of its checkpoint. Errors: model_hparam, if it could not be served.
+Result<std::vector<std::pair<std::string, std::string>>> VectorFacts(
+    const model::DecoderCheckpoint& checkpoint, const tokenizer::Tokenizer& tokenizer,
+    const std::string& chat_template);
 
 // Prints "name: value" lines to standard output, with spaces for underscores in names.
 void PrintTextFacts(const std::vector<std::pair<std::string, std::string>>& facts);

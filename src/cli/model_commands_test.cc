@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <boost/json.hpp>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
@@ -19,6 +20,7 @@
 #include "gguf/file.h"
 #include "gguf/testing/checkpoint.h"
 #include "gguf/testing/writer.h"
+#include "model/testing/generated_encoder.h"
 #include "temp_folder.h"
 
 namespace tutti::cli {
@@ -68,6 +70,31 @@ class ModelCommandsTest : public ::testing::Test {
   }
   std::string Put(const std::string& name, const CheckpointSpec& spec) const {
     return Put(name, MakeCheckpoint(spec).Build());
+  }
+
+  // A BERT of two layers with its tokenizer.
+  std::string PutEncoder(const std::string& name) const {
+    const std::string folder = folder_.File(name);
+    std::filesystem::create_directories(folder);
+    std::ofstream(folder + "/config.json")
+        << R"({"model_type":"bert","hidden_size":64,"intermediate_size":96,"num_hidden_layers":2,
+               "num_attention_heads":4,"vocab_size":50,"max_position_embeddings":80,
+               "type_vocab_size":2,"layer_norm_eps":1e-12,"hidden_act":"gelu"})";
+    std::string vocabulary = R"("[UNK]":0,"[CLS]":1,"[SEP]":2)";
+    for (int id = 3; id < 50; ++id)
+      vocabulary += ",\"" + std::string(1, static_cast<char>('a' + id % 26)) +
+                    std::string(static_cast<size_t>(id / 26), 'x') + "\":" + std::to_string(id);
+    std::ofstream(folder + "/tokenizer.json")
+        << R"({"model":{"type":"WordPiece","unk_token":"[UNK]","continuing_subword_prefix":"##",
+               "max_input_chars_per_word":100,"vocab":{)"
+        << vocabulary << R"(}},"added_tokens":[{"id":1,"content":"[CLS]","special":true},
+               {"id":2,"content":"[SEP]","special":true}],"pre_tokenizer":{"type":"Whitespace"},
+               "post_processor":{"type":"BertProcessing","cls":["[CLS]",1],"sep":["[SEP]",2]}})";
+    const Bytes weights = model::testing::GenerateEncoder().writer.Build();
+    std::ofstream(folder + "/model.safetensors", std::ios::binary)
+        .write(reinterpret_cast<const char*>(weights.data()),
+               static_cast<std::streamsize>(weights.size()));
+    return folder;
   }
 
   // Replaces every `text` by `other`, of the same length.
@@ -329,13 +356,61 @@ TEST_F(ModelCommandsTest, MemoryIsToldWithoutAWeightBeingRead) {
   EXPECT_EQ(memory(nan).out, memory(sound).out);
 }
 
-TEST_F(ModelCommandsTest, MemoryOfAnEncoderIsRefusedByName) {
-  const std::string folder = folder_.File("encoder");
-  std::filesystem::create_directories(folder);
-  std::ofstream(folder + "/config.json") << R"({"model_type":"modernbert"})";
-  const Said said = Tutti({"inspect", folder, "--memory"});
+TEST_F(ModelCommandsTest, MemoryOfAnEncoderIsItsWeightsAndActivations) {
+  const std::string folder = PutEncoder("encoder");
+  const auto memory = [&](const char* dtype, const char* threads) {
+    const Said said =
+        Tutti({"inspect", folder, "--memory", "--json", "--dtype", dtype, "--threads", threads});
+    EXPECT_EQ(said.status, kExitOk) << said.err;
+    return said.status == kExitOk ? boost::json::parse(said.out).as_object()
+                                  : boost::json::object();
+  };
+  const boost::json::object floats = memory("f32", "1"), bytes = memory("int8", "1"),
+                            two = memory("f32", "2");
+  const auto number = [](const boost::json::object& object, const char* key) {
+    return object.at(key).to_number<double>();
+  };
+  size_t elements = 0;
+  for (const auto& [name, values] : model::testing::GenerateEncoder().tensors)
+    elements += values.size();
+  const auto plain = static_cast<double>(elements * sizeof(float));
+  EXPECT_GE(number(floats, "weights_bytes"), plain);
+  EXPECT_LT(number(floats, "weights_bytes"), 1.2 * plain);
+  EXPECT_LT(number(bytes, "weights_bytes"), 0.7 * plain);
+  EXPECT_EQ(bytes.at("dtype"), "int8");
+  // A batch has at least the rows of the longest text.
+  const double rows = number(floats, "batch_tokens");
+  EXPECT_GE(rows, 80);
+  EXPECT_GT(number(floats, "activations_bytes"), rows * (6 * 64 + 96) * sizeof(float));
+  EXPECT_GT(number(two, "activations_bytes"), number(floats, "activations_bytes"));
+  EXPECT_THAT(Tutti({"inspect", folder, "--memory"}).out, HasSubstr("activations "));
+}
+
+TEST_F(ModelCommandsTest, MemoryOfAnEmbedderIsRefusedByName) {
+  gguf::testing::Writer writer = MakeCheckpoint(Small());
+  writer.U32("llama.pooling_type", 3);
+  const Said said = Tutti({"inspect", Put("embedder.gguf", writer.Build()), "--memory"});
   EXPECT_EQ(said.status, kExitConfig);
-  EXPECT_THAT(said.err, HasSubstr("the model generates no text; --memory describes models"));
+  EXPECT_THAT(said.err, HasSubstr("gives embeddings or scores alone; --memory describes"));
+}
+
+// Regression: it was described by its chat template, ends and sampling.
+TEST_F(ModelCommandsTest, AnEmbeddersGgufIsDescribedByWhatItGives) {
+  gguf::testing::Writer writer = MakeCheckpoint(Small());
+  writer.U32("llama.pooling_type", 3)
+      .Strings("tutti.prompt_names", std::vector<std::string>{"query"})
+      .Strings("tutti.prompt_texts", std::vector<std::string>{"Find: "});
+  const std::string model = Put("embedder.gguf", writer.Build());
+  const Said said = Tutti({"inspect", model});
+  EXPECT_EQ(said.status, kExitOk) << said.err;
+  EXPECT_THAT(said.out, HasSubstr("256 floats by last pooling, of length 1"));
+  EXPECT_THAT(said.out, HasSubstr("prompt \"query\":"));
+  for (const char* other : {"chat template:", "ends:", "sampling:"})
+    EXPECT_THAT(said.out, Not(HasSubstr(other)));
+  const Said plain = Tutti({"inspect", Put("plain.gguf", Small())});
+  EXPECT_THAT(plain.out, HasSubstr("chat template:"));
+  EXPECT_THAT(plain.out, HasSubstr("digest: "));
+  EXPECT_THAT(plain.out, Not(HasSubstr("pooling")));
 }
 
 // Regression: weights were counted at their size in the file, which is an eighth of that in f32.

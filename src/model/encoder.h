@@ -46,6 +46,7 @@ class Encoder {
 
   const Options& options() const { return options_; }
   const EncoderWeights& weights() const { return *weights_; }
+  size_t scratch_bytes() const { return memory_.size(); }
 
   // On one thread, before Run: how the batch's attention is cut. Texts have 1 to
   // positions - first_position tokens, together at most max_rows.

@@ -136,6 +136,12 @@ Result<std::unique_ptr<CpuEncoderRunner>> CpuEncoderRunner::Create(
       new CpuEncoderRunner(options.pool, std::move(encoder), std::move(workers), limits));
 }
 
+size_t CpuEncoderRunner::scratch_bytes() const {
+  size_t bytes = encoder_->scratch_bytes();
+  for (const auto& worker : workers_) bytes += worker->encoder().scratch_bytes();
+  return bytes;
+}
+
 void CpuEncoderRunner::Launch(const engine::EncodeBatch& batch) {
   CHECK(!batch.items.empty() && batch.items.size() <= static_cast<size_t>(limits_.max_items));
   CutSlices(batch.offsets, pool_->workers(), slices_);

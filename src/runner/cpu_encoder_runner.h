@@ -85,6 +85,7 @@ class CpuEncoderRunner final : public engine::EncoderRunner {
   engine::EncoderLimits limits() const override { return limits_; }
   void Launch(const engine::EncodeBatch& batch) override;
   Status Collect() override { return OkStatus(); }
+  size_t scratch_bytes() const;  // memory of the encoders: of all workers together, and of each
 
  private:
   CpuEncoderRunner(std::shared_ptr<ComputePool> pool, std::unique_ptr<model::Encoder> encoder,

@@ -25,9 +25,7 @@ class EncoderPlan final : public ModelPlan {
   Status Open() {
     const Settings& settings = *context_.settings;
     const std::string& asked = ref_.dtype.empty() ? settings.Text("dtype") : ref_.dtype;
-    if (!ref_.dtype.empty() || settings.SourceOf("dtype") != Source::kDefault) {
-      ASSIGN_OR_RETURN(dtype_, model::ParseEncoderDType(asked));
-    }
+    ASSIGN_OR_RETURN(dtype_, EncoderDTypeOf(ref_, settings));
     RETURN_IF_ERROR(model::EncoderWeights::Check(checkpoint_.config, *checkpoint_.tensors));
     ASSIGN_OR_RETURN(table_, KernelsFromSettings(settings));
     options_ = EncodeOptionsFrom(settings);

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,6 +17,8 @@
 #include "gateway/served_model.h"
 #include "model/decoder_checkpoint.h"
 #include "model/encoder_checkpoint.h"
+#include "model/encoder_weights.h"
+#include "model/model_files.h"
 #include "model/weights.h"
 
 namespace tutti::app {
@@ -54,6 +57,23 @@ Result<std::unique_ptr<ModelPlan>> PlanEncoder(const ModelRef& ref, const LoadCo
 
 // encoder_plan.cc
 gateway::ScoreScale ScaleOf(model::ScoreActivation activation);
+
+// --- encoder_memory.cc ---
+
+// The type that --dtype or MODEL:dtype asks for, or nothing. Errors: invalid_value.
+Result<std::optional<model::EncoderDType>> EncoderDTypeOf(const ModelRef& ref,
+                                                          const Settings& settings);
+// What serving an encoder takes.
+struct EncoderMemory {
+  std::string dtype;       // of the weights: "int8"
+  size_t weights = 0;      // packed
+  size_t activations = 0;  // of the largest batch, and of the slices that threads compute alone
+  int batch_items = 0, batch_tokens = 0, threads = 0;
+};
+// Loads the encoder, since its type is chosen by measuring. Errors: of the file, without its name;
+// invalid_value, out_of_memory.
+Result<EncoderMemory> MeasureEncoder(const ModelRef& ref, const Settings& settings,
+                                     const model::ModelFiles& files);
 
 // --- kv_memory.cc: size of a decoder's KV cache and the context that fits into it ---
 
