@@ -89,7 +89,7 @@ struct DecoderFacts {
   uint64_t parameters = 0;
   size_t bytes = 0;           // packed
   size_t kv_token_bytes = 0;  // of the cache, of one token
-  std::vector<std::string> remarks;
+  std::vector<std::string> remarks, notes;
   std::vector<std::pair<std::string, std::string>> text;
 };
 
@@ -113,6 +113,7 @@ Result<DecoderFacts> CheckDecoder(const model::ModelFiles& files) {
   facts.type_text = TypeText(checkpoint);
   facts.digest = std::move(digest);
   facts.remarks = std::move(checkpoint.remarks);
+  facts.notes = std::move(checkpoint.notes);
   for (std::string& remark : tokenizer->Remarks()) facts.remarks.push_back(std::move(remark));
   facts.text = TextFacts(*tokenizer, checkpoint.generation);
   if (checkpoint.encodes()) {
@@ -425,6 +426,7 @@ int InspectDecoder(const model::ModelFiles& files, bool json) {
       body["kv_token_bytes"] = facts->kv_token_bytes;
       for (const auto& [name, value] : facts->text) body[name] = value;
       body["remarks"] = boost::json::value_from(facts->remarks);
+      body["notes"] = boost::json::value_from(facts->notes);
     }
     std::printf("%s\n", protocol::PrintJson(body).c_str());
   } else if (facts.ok()) {
@@ -432,6 +434,7 @@ int InspectDecoder(const model::ModelFiles& files, bool json) {
                 facts->architecture.c_str(), static_cast<unsigned long long>(facts->parameters),
                 facts->bytes >> 20, facts->type_text.c_str(), facts->kv_token_bytes);
     PrintRemarks(facts->remarks);
+    for (const std::string& note : facts->notes) std::printf("note: %s\n", Printable(note).c_str());
     if (!facts->packed_for.empty())
       std::printf("packed for %s: a start reads the weights as they are\n",
                   facts->packed_for.c_str());

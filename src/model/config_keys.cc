@@ -268,6 +268,15 @@ bool IsNeutral(const boost::json::value& value, double neutral) {
   return !error && number == neutral;
 }
 
+// From 0 to infinity, which transformers writes as {"__float__": "Infinity"}.
+bool IsNoLimit(const boost::json::value& value) {
+  const boost::json::array* range = value.if_array();
+  if (range == nullptr || range->size() != 2 || !IsNeutral(range->front(), 0)) return false;
+  const boost::json::object* most = range->back().if_object();
+  const boost::json::value* number = most == nullptr ? nullptr : most->if_contains("__float__");
+  return number != nullptr && *number == "Infinity";
+}
+
 Status Unsupported(const Family& family, const JsonFile& config, std::string_view key,
                    const boost::json::value& value) {
   return RefuseParameter("{}: {} of {} is not supported in {}", config.name(), key, Excerpt(value),
@@ -287,6 +296,8 @@ Status CheckOdd(const Family& family, const JsonFile& config, std::string_view k
     fine = value.is_null() || value == true;
   } else if (key == "layer_types") {
     fine = all([](const boost::json::value& kind) { return kind == "full_attention"; });
+  } else if (key == "time_step_limit") {  // of recurrences: no limit
+    fine = value.is_null() || IsNoLimit(value);
   } else if (key == "no_rope_layers") {  // 1: such a layer does rotate
     fine = all([](const boost::json::value& rotates) { return rotates == 1; });
   } else {

@@ -316,7 +316,8 @@ Result<DecoderCheckpoint> DecoderCheckpoint::FromTransformers(std::string_view c
     if (!quantization->is_object()) return text.keys.Refuse(key, "must be an object");
     const JsonFile members =
         JsonFile::Of(quantization->get_object(), text.keys.name() + ": " + key);
-    ASSIGN_OR_RETURN(store, MakeQuantizedStore(std::move(store), members, checkpoint.remarks));
+    ASSIGN_OR_RETURN(
+        store, MakeQuantizedStore(std::move(store), members, checkpoint.remarks, checkpoint.notes));
   }
   const ConfigParameters keys(text.keys);
   RETURN_IF_ERROR(keys.CheckNesting());

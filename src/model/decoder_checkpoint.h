@@ -53,6 +53,8 @@ struct DecoderCheckpoint {
   Status UseModules(const ModuleFiles& files, const OpenModule& open);
   // Oddities of the files that change no answer, each a sentence without a full stop.
   std::vector<std::string> remarks;
+  // How quantised tensors are read where nothing is lost; for people, as `remarks`.
+  std::vector<std::string> notes;
   // Has at least as many tokens as the embedding has rows; more where added tokens have no row.
   // Empty when only weights were asked for: FromGguf(const gguf::File&) and FromTransformers.
   tokenizer::TokenizerSpec tokenizer;

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "app/config/encoder_options.h"
 #include "app/config/settings.h"
@@ -409,7 +410,9 @@ Status DecoderPlan::Describe(const ModelRef& ref) {
   served.info.architecture = config.architecture;
   served.info.quantisation = checkpoint.TypeName();
   if (mode == model::WeightMode::kInt8) NoteTranscoded(*checkpoint.tensors, notice);
-  Add(notice, RemarksNotice(ref, checkpoint.remarks));
+  std::vector<std::string> lines = checkpoint.notes;
+  lines.insert(lines.end(), checkpoint.remarks.begin(), checkpoint.remarks.end());
+  Add(notice, RemarksNotice(ref, lines));
   const model::GenerationDefaults& generation = checkpoint.generation;
   if (generates && context.settings->Text("generation-config") == "auto" && !generation.empty())
     served.info.sampling = DefaultsOf(generation);

@@ -46,8 +46,8 @@ model::WeightMode WeightModeOf(const std::string& dtype);
 // Load options for weights of that arithmetic and these kernels; one thread, no progress callback.
 model::LoadOptions LoadOptionsFor(model::WeightMode mode, const kernels::KernelTable& kernels);
 
-// The remarks of a checkpoint in one line, with the model's path; "" without any.
-std::string RemarksNotice(const ModelRef& ref, const std::vector<std::string>& remarks);
+// Lines about a checkpoint in one, with the model's path; "" without any.
+std::string RemarksNotice(const ModelRef& ref, const std::vector<std::string>& lines);
 
 // Errors: as OpenedModel::Open.
 Result<std::unique_ptr<ModelPlan>> PlanDecoder(const ModelRef& ref, const LoadContext& context,

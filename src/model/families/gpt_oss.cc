@@ -2,6 +2,8 @@
 // softmax of each head; windows in every other layer, beginning with the first. Its GGUF calls the
 // norm before the feed-forward what others call the norm behind attention, and has no key for the
 // exact ramp of its YaRN.
+#include <utility>
+
 #include "kernels/gemm.h"
 #include "model/families/family.h"
 
@@ -11,8 +13,9 @@ namespace {
 constexpr std::string_view kGptOssKeys[] = {"attention.sliding_window", "expert_count",
                                             "expert_used_count"};
 constexpr std::string_view kGptOssConfigKeys[] = {
-    "attention_bias",      "experts_per_token", "initial_context_length", "layer_types",
-    "num_experts_per_tok", "num_local_experts", "sliding_window",         "swiglu_limit"};
+    "attention_bias", "experts_per_token",   "initial_context_length",
+    "layer_types",    "num_experts_per_tok", "num_local_experts",
+    "sliding_window", "swiglu_alpha",        "swiglu_limit"};
 constexpr std::string_view kGptOssDefaults =
     R"({"hidden_size":2880,"intermediate_size":2880,"num_hidden_layers":36,
         "num_attention_heads":64,"num_key_value_heads":8,"head_dim":64,
@@ -32,11 +35,14 @@ constexpr RenamedTensor kGptOssTensors[] = {
 
 Status DescribeGptOss(const FamilySource& source, ModelConfig& config) {
   RETURN_IF_ERROR(RefuseUnlessActivation(source, "silu"));
-  constexpr double kLimit = kernels::kClampedLimit;
-  ASSIGN_OR_RETURN(const double limit, source.keys.FloatOr("swiglu_limit", kLimit, 0, 1e6));
-  if (limit != kLimit)
-    return RefuseParameter("{} is {}, which is not supported ({} is)",
-                           source.keys.Spelled("swiglu_limit"), limit, kLimit);
+  // The kernel computes with these.
+  for (const auto& [key, computed] : {std::pair{"swiglu_limit", kernels::kClampedLimit},
+                                      std::pair{"swiglu_alpha", kernels::kClampedAlpha}}) {
+    ASSIGN_OR_RETURN(const double value, source.keys.FloatOr(key, computed, 0, 1e6));
+    if (static_cast<float>(value) != computed)
+      return RefuseParameter("{} is {}, which is not supported ({} is)", source.keys.Spelled(key),
+                             value, computed);
+  }
   // transformers' class has a scaling of its own where a config.json names none.
   constexpr std::string_view kScaling = "rope.scaling.type";
   if (source.form == Form::kTransformers && !source.keys.Has(kScaling))

@@ -91,9 +91,9 @@ Result<Parsed> ParseAwq(const TensorStore& files, const JsonFile& config) {
     RETURN_IF_ERROR(SetGroups(files, nullptr, group_size, matrix.get()));
     const int64_t groups = matrix->columns / matrix->group;
     ASSIGN_OR_RETURN(matrix->zeros,
-                     Expect(files, begin + "qzeros", {"I32"}, {matrix->rows / 8, groups}));
-    ASSIGN_OR_RETURN(matrix->scales, Expect(files, begin + "scales", {"F16", "BF16", "F32"},
-                                            {matrix->rows, groups}));
+                     ExpectStored(files, begin + "qzeros", {"I32"}, {matrix->rows / 8, groups}));
+    ASSIGN_OR_RETURN(matrix->scales, ExpectStored(files, begin + "scales", {"F16", "BF16", "F32"},
+                                                  {matrix->rows, groups}));
     matrix->scale_type = matrix->scales->stored_type;
     matrix->what = "AWQ 4-bit";
     parsed.matrices.push_back(std::move(matrix));

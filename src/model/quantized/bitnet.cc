@@ -92,7 +92,7 @@ Status AddPacked(const TensorStore& files, const std::string& module, bool divid
   matrix->columns = matrix->codes->shape.columns();
   RETURN_IF_ERROR(SetGroups(files, nullptr, -1, matrix.get()));
   ASSIGN_OR_RETURN(matrix->scale,
-                   Expect(files, module + ".weight_scale", {"F32", "BF16", "F16"}, {1}));
+                   ExpectStored(files, module + ".weight_scale", {"F32", "BF16", "F16"}, {1}));
   matrix->divided = divided;
   if (!divided) matrix->scale_type = matrix->scale->stored_type;
   parsed->matrices.push_back(std::move(matrix));

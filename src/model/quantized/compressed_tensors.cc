@@ -186,8 +186,9 @@ Status FindZeros(const TensorStore& files, const Groups& groups, int64_t count,
   const tensor::Shape shape = matrix->packed
                                   ? tensor::Shape{count, (matrix->rows + per_word - 1) / per_word}
                                   : matrix->scales->shape;
-  ASSIGN_OR_RETURN(const StoredTensor* zeros,
-                   Expect(files, name, {matrix->packed ? std::string_view("I32") : "I8"}, shape));
+  ASSIGN_OR_RETURN(
+      const StoredTensor* zeros,
+      ExpectStored(files, name, {matrix->packed ? std::string_view("I32") : "I8"}, shape));
   if (!groups.symmetric.contains(false)) {
     ASSIGN_OR_RETURN(const std::vector<uint8_t> bytes, ReadBytes(files, *zeros));
     const uint8_t middle = !matrix->packed ? 0 : matrix->bits == 4 ? 0x88 : 0x80;
@@ -212,7 +213,7 @@ Result<std::unique_ptr<Matrix>> MakeInteger(const TensorStore& files, const std:
   if (packed) {
     ASSIGN_OR_RETURN(matrix->codes, ExpectMatrix(files, begin + "weight_packed", "I32"));
     ASSIGN_OR_RETURN(const StoredTensor* shape,
-                     Expect(files, begin + "weight_shape", {"I64", "I32"}, {2}));
+                     ExpectStored(files, begin + "weight_shape", {"I64", "I32"}, {2}));
     ASSIGN_OR_RETURN(const std::vector<int32_t> words, ReadInts(files, *shape));
     const bool wide = shape->stored_type == "I64";
     matrix->rows = words[0];
@@ -256,12 +257,12 @@ Result<std::unique_ptr<Matrix>> MakeInteger(const TensorStore& files, const std:
         fmt::format("{} is {}, which fits no group of the config and {} rows of {} columns",
                     matrix->scales->Named(), shape.ToString(), matrix->rows, matrix->columns));
   }
-  RETURN_IF_ERROR(Expect(files, scale_name, {"F32", "F16", "BF16"}, shape).status());
+  RETURN_IF_ERROR(ExpectStored(files, scale_name, {"F32", "F16", "BF16"}, shape).status());
   matrix->scale_type = matrix->scales->stored_type;
   const StoredTensor* g_idx = nullptr;
   const std::string order_name = begin + "weight_g_idx";
   if (files.Find(order_name) != nullptr) {
-    ASSIGN_OR_RETURN(g_idx, Expect(files, order_name, {"I32"}, {matrix->columns}));
+    ASSIGN_OR_RETURN(g_idx, ExpectStored(files, order_name, {"I32"}, {matrix->columns}));
   } else if (groups.ordered && count > 1) {
     return InvalidArgument("model_tensor_missing",
                            "actorder is group, but the file does not have " + order_name);

@@ -88,7 +88,8 @@ Result<std::unique_ptr<Matrix>> MakeFp8(const TensorStore& files, const std::str
           ? scales->shape
           : tensor::Shape{(matrix->columns + block_columns - 1) / block_columns,
                           (matrix->rows + block_rows - 1) / block_rows};
-  ASSIGN_OR_RETURN(matrix->scales, Expect(files, module + scale, {"F32", "BF16", "F16"}, shape));
+  ASSIGN_OR_RETURN(matrix->scales,
+                   ExpectStored(files, module + scale, {"F32", "BF16", "F16"}, shape));
   matrix->block_rows = block_rows;
   matrix->block_columns = block_columns;
   RETURN_IF_ERROR(SetGroups(files, nullptr, -1, matrix.get()));

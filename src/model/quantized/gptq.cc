@@ -116,7 +116,7 @@ Result<Parsed> ParseGptq(const TensorStore& files, const JsonFile& config) {
     matrix->columns = matrix->codes->shape.rows() * per_word;
     const StoredTensor* g_idx = nullptr;
     if (files.Find(begin + "g_idx") != nullptr) {
-      ASSIGN_OR_RETURN(g_idx, Expect(files, begin + "g_idx", {"I32"}, {matrix->columns}));
+      ASSIGN_OR_RETURN(g_idx, ExpectStored(files, begin + "g_idx", {"I32"}, {matrix->columns}));
     }
     RETURN_IF_ERROR(SetGroups(files, g_idx, group_size, matrix.get()));
     if (matrix->rows % per_word != 0)
@@ -124,10 +124,10 @@ Result<Parsed> ParseGptq(const TensorStore& files, const JsonFile& config) {
                              fmt::format("{} has {} outputs, not a multiple of {}",
                                          matrix->codes->Named(), matrix->rows, per_word));
     const int64_t groups = matrix->columns / matrix->group;
-    ASSIGN_OR_RETURN(matrix->zeros,
-                     Expect(files, begin + "qzeros", {"I32"}, {matrix->rows / per_word, groups}));
-    ASSIGN_OR_RETURN(matrix->scales, Expect(files, begin + "scales", {"F16", "BF16", "F32"},
-                                            {matrix->rows, groups}));
+    ASSIGN_OR_RETURN(matrix->zeros, ExpectStored(files, begin + "qzeros", {"I32"},
+                                                 {matrix->rows / per_word, groups}));
+    ASSIGN_OR_RETURN(matrix->scales, ExpectStored(files, begin + "scales", {"F16", "BF16", "F32"},
+                                                  {matrix->rows, groups}));
     matrix->scale_type = matrix->scales->stored_type;
     matrix->symmetric = symmetric;
     matrix->what = fmt::format("GPTQ {}-bit", bits);

@@ -112,7 +112,7 @@ class Mxfp4Store final : public ViewStore {
 
 Result<std::unique_ptr<TensorStore>> MakeMxfp4Store(std::unique_ptr<TensorStore> files,
                                                     const JsonFile& config,
-                                                    std::vector<std::string>& remarks) {
+                                                    std::vector<std::string>& notes) {
   constexpr std::string_view kIgnore = "modules_to_not_convert";
   ASSIGN_OR_RETURN(const IgnoreList ignored, IgnoreList::Read(config, kIgnore));
   std::map<std::string, Mxfp4Store::Source> sources;
@@ -131,12 +131,12 @@ Result<std::unique_ptr<TensorStore>> MakeMxfp4Store(std::unique_ptr<TensorStore>
                                          blocks->stored_type, blocks->shape.ToString()));
     }
     ASSIGN_OR_RETURN(const StoredTensor* scales,
-                     Expect(*files, name + std::string(kScales), {"U8"}, shape));
+                     ExpectStored(*files, name + std::string(kScales), {"U8"}, shape));
     sources[name] = {blocks, scales};
   }
   if (sources.empty())
     return config.Refuse("quant_method", "is {}, but no tensor is quantised", Quote("mxfp4"));
-  remarks.push_back(
+  notes.push_back(
       fmt::format("{} tensor{} of experts in MXFP4, kept in 4 bits: codes exact, scales exact from "
                   "2^-23 to 2^16",
                   sources.size(), sources.size() == 1 ? "" : "s"));

@@ -58,6 +58,13 @@ DType TypeOf(const Matrix& matrix) {
   return matrix.symmetric ? DType::kQ4_0 : DType::kQ4_1;
 }
 
+// Whether nothing is lost. Scales in bfloat16 lose bits below 2^-17 alone.
+bool IsExact(const Matrix& matrix) {
+  const bool codes = matrix.symmetric || matrix.bits == 4;
+  const bool scales = matrix.scale_type == "F16" || matrix.scale_type == "BF16";
+  return HasUniformBlocks(matrix) && codes && scales && TypeOf(matrix) != DType::kQ4_1;
+}
+
 std::string LossOf(const Matrix& matrix) {
   if (!HasUniformBlocks(matrix)) return "quantised again, within 1/225 of the largest of each 32";
   const std::string codes = matrix.symmetric || matrix.bits == 4
@@ -257,7 +264,8 @@ Status CheckIgnored(const TensorStore& files, const quantized::Parsed& parsed,
 
 Result<std::unique_ptr<TensorStore>> MakeQuantizedStore(std::unique_ptr<TensorStore> files,
                                                         const JsonFile& config,
-                                                        std::vector<std::string>& remarks) {
+                                                        std::vector<std::string>& remarks,
+                                                        std::vector<std::string>& notes) {
   ASSIGN_OR_RETURN(const std::string method, config.StringOr("quant_method", ""));
   std::string known;
   const quantized::Scheme* scheme = nullptr;
@@ -271,23 +279,32 @@ Result<std::unique_ptr<TensorStore>> MakeQuantizedStore(std::unique_ptr<TensorSt
   // A cache whose keys and values have scales of the file is another arithmetic.
   if (config.Has("kv_cache_scheme"))
     return config.Refuse("kv_cache_scheme", "is not supported; remove it and set --kv-dtype");
-  if (scheme->parse == nullptr) return quantized::MakeMxfp4Store(std::move(files), config, remarks);
+  if (scheme->parse == nullptr) return quantized::MakeMxfp4Store(std::move(files), config, notes);
   ASSIGN_OR_RETURN(quantized::Parsed parsed, scheme->parse(*files, config));
   if (parsed.matrices.empty())
     return config.Refuse("quant_method", "is {}, but no tensor is quantised", Quote(method));
   RETURN_IF_ERROR(CheckIgnored(*files, parsed, config, scheme->ignore_key));
-  std::map<std::string, int> counts;
+  struct Count {
+    int matrices = 0;
+    bool exact = true;
+  };
+  std::map<std::string, Count> counts;
   for (const auto& matrix : parsed.matrices) {
     if (matrix->columns % tensor::kBlock != 0) {
       return InvalidArgument(files->shape_code(),
                              fmt::format("module {} has {} columns, not a multiple of 32",
                                          Quote(matrix->module), matrix->columns));
     }
-    ++counts[fmt::format("of {}, read as {}: {}", matrix->what, tensor::Name(TypeOf(*matrix)),
-                         LossOf(*matrix))];
+    Count& count = counts[fmt::format("of {}, read as {}: {}", matrix->what,
+                                      tensor::Name(TypeOf(*matrix)), LossOf(*matrix))];
+    ++count.matrices;
+    count.exact = IsExact(*matrix);
   }
-  for (const auto& [what, count] : counts)
-    remarks.push_back(fmt::format("{} matri{} {}", count, count == 1 ? "x" : "ces", what));
+  for (const auto& [what, count] : counts) {
+    (count.exact ? notes : remarks)
+        .push_back(
+            fmt::format("{} matri{} {}", count.matrices, count.matrices == 1 ? "x" : "ces", what));
+  }
   for (std::string& remark : parsed.remarks) remarks.push_back(std::move(remark));
   return std::unique_ptr<TensorStore>(
       std::make_unique<QuantizedStore>(std::move(files), std::move(parsed.matrices)));

@@ -29,13 +29,14 @@ constexpr const char* kModule = "model.layers.0.mlp.up_proj";
 struct QuantizedFolder {
   safetensors::testing::Writer writer;
   std::string config;
-  std::vector<std::string> remarks;
+  std::vector<std::string> remarks, notes;
 
   Result<std::unique_ptr<TensorStore>> Open() {
     ASSIGN_OR_RETURN(const auto file, safetensors::File::FromSource(
                                           files::MemorySource(writer.Build(), "st_offsets")));
     ASSIGN_OR_RETURN(const JsonFile parsed, JsonFile::Parse(config, "config.json"));
-    return MakeQuantizedStore(MakeTensorStore(safetensors::Checkpoint::Of(file)), parsed, remarks);
+    return MakeQuantizedStore(MakeTensorStore(safetensors::Checkpoint::Of(file)), parsed, remarks,
+                              notes);
   }
 };
 
@@ -58,7 +59,7 @@ QuantizedFolder Int8Folder(const std::string& module = kModule) {
 
 // 8 outputs of 64 columns in GPTQ's layout; code i of output r is (i + r) % 16.
 QuantizedFolder GptqFolder(uint32_t zeros = 0x77777777, const std::string& more = "",
-                           float scale = 0.5F) {
+                           float scale = 0.5F, bool halves = false) {
   QuantizedFolder folder;
   std::vector<uint32_t> words(8 * 8);
   for (size_t k = 0; k < 64; ++k)
@@ -68,7 +69,12 @@ QuantizedFolder GptqFolder(uint32_t zeros = 0x77777777, const std::string& more 
   folder.writer.Tensor(module + ".qweight", "I32", {8, 8}, BytesOf(words));
   folder.writer.Tensor(module + ".qzeros", "I32", {2, 1},
                        BytesOf(std::vector<uint32_t>{zeros, zeros}));
-  folder.writer.Floats(module + ".scales", {2, 8}, std::vector<float>(16, scale));
+  if (halves) {
+    folder.writer.Tensor(module + ".scales", "F16", {2, 8},
+                         BytesOf(std::vector<uint16_t>(16, tensor::FloatToHalf(scale))));
+  } else {
+    folder.writer.Floats(module + ".scales", {2, 8}, std::vector<float>(16, scale));
+  }
   folder.config = R"({"quant_method":"gptq","bits":4,"group_size":32)" + more + "}";
   return folder;
 }
@@ -180,6 +186,15 @@ TEST(QuantizedStoreTest, GptqCodesLessTheirZeroPointAreKept) {
   }
 }
 
+// Regression: it was printed as a warning.
+TEST(QuantizedStoreTest, AReadWithoutLossIsANote) {
+  QuantizedFolder folder = GptqFolder(0x77777777, "", 0.5F, true);
+  ASSERT_TRUE(folder.Open().ok());
+  ASSERT_EQ(folder.notes.size(), 1U);
+  EXPECT_EQ(folder.notes[0], "1 matrix of GPTQ 4-bit, read as Q4_0: codes exact, scales exact");
+  EXPECT_TRUE(folder.remarks.empty());
+}
+
 TEST(QuantizedStoreTest, ScaleTimesZeroPointIsRoundedAsStated) {
   constexpr float kScale = 1365.0F / 4096;  // exact in fp16; 11 times as much is not
   QuantizedFolder folder = GptqFolder(0xAAAAAAAA, R"(,"sym":false)", kScale);
@@ -263,7 +278,8 @@ TEST(QuantizedStoreTest, Mxfp4IsWhatItsCodesAndScalesSay) {
   ASSERT_EQ(values.size(), 2U * 3 * 64);
   for (size_t i = 0; i < values.size(); ++i)
     ASSERT_EQ(values[i], std::ldexp(kValues[i % 16], static_cast<int>(i / 32) - 7)) << i;
-  EXPECT_THAT(folder.remarks[0], HasSubstr("1 tensor of experts in MXFP4, kept in 4 bits"));
+  EXPECT_THAT(folder.notes[0], HasSubstr("1 tensor of experts in MXFP4, kept in 4 bits"));
+  EXPECT_TRUE(folder.remarks.empty());
 
   const auto store = folder.Open();
   ASSERT_TRUE(store.ok()) << store.status();

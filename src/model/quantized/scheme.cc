@@ -31,9 +31,9 @@ Result<const StoredTensor*> Require(const TensorStore& files, const std::string&
 
 }  // namespace
 
-Result<const StoredTensor*> Expect(const TensorStore& files, const std::string& name,
-                                   std::initializer_list<std::string_view> types,
-                                   const tensor::Shape& shape) {
+Result<const StoredTensor*> ExpectStored(const TensorStore& files, const std::string& name,
+                                         std::initializer_list<std::string_view> types,
+                                         const tensor::Shape& shape) {
   ASSIGN_OR_RETURN(const StoredTensor* tensor, Require(files, name, types));
   if (tensor->shape == shape) return tensor;
   return InvalidArgument(files.shape_code(),

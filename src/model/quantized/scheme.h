@@ -75,7 +75,7 @@ Result<Parsed> ParseBitNet(const TensorStore& files, const JsonFile& config);
 Result<Parsed> ParseFp8(const TensorStore& files, const JsonFile& config);
 Result<std::unique_ptr<TensorStore>> MakeMxfp4Store(std::unique_ptr<TensorStore> files,
                                                     const JsonFile& config,
-                                                    std::vector<std::string>& remarks);
+                                                    std::vector<std::string>& notes);
 
 // --- shared by the schemes ---
 
@@ -83,9 +83,9 @@ Result<std::unique_ptr<TensorStore>> MakeMxfp4Store(std::unique_ptr<TensorStore>
 std::vector<std::string> ModulesWith(const TensorStore& files, std::string_view suffix);
 // The tensor `name`, of one of the `types` ("I32") and these dimensions, the contiguous one first.
 // Errors: model_tensor_missing, and the store's shape code.
-Result<const StoredTensor*> Expect(const TensorStore& files, const std::string& name,
-                                   std::initializer_list<std::string_view> types,
-                                   const tensor::Shape& shape);
+Result<const StoredTensor*> ExpectStored(const TensorStore& files, const std::string& name,
+                                         std::initializer_list<std::string_view> types,
+                                         const tensor::Shape& shape);
 // A tensor of a module that has no shape yet: of two dimensions, of `type`.
 Result<const StoredTensor*> ExpectMatrix(const TensorStore& files, const std::string& name,
                                          std::string_view type);
