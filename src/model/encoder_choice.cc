@@ -81,14 +81,14 @@ class Chooser {
       const TimePoint start = clock_.Now();
       ASSIGN_OR_RETURN(auto weights, Load(dtype));
       const Duration took = clock_.Now() - start;
-      ASSIGN_OR_RETURN(const double cosine, LeastCosine(weights));
+      ASSIGN_OR_RETURN(const double cosine, MinCosine(weights));
       if (best.weights != nullptr && cosine < *best.cosine) continue;
       best.weights = std::move(weights);
       best.cosine = cosine;
       loading = took;
-      if (cosine >= kLeastCosine) break;
+      if (cosine >= kMinCosine) break;
     }
-    if (free && *best.cosine < kLeastCosine) {
+    if (free && *best.cosine < kMinCosine) {
       best = {};
       ASSIGN_OR_RETURN(best, Plain(EncoderDType::kF32));
     }
@@ -172,7 +172,7 @@ class Chooser {
     return vectors;
   }
 
-  Result<double> LeastCosine(std::shared_ptr<const EncoderWeights> weights) const {
+  Result<double> MinCosine(std::shared_ptr<const EncoderWeights> weights) const {
     ASSIGN_OR_RETURN(const auto encoder, Make(std::move(weights)));
     const Vectors vectors = VectorsOf(*encoder);
     double least = 1;
@@ -208,7 +208,8 @@ std::string EncoderChoice::ToString() const {
   if (dtype() == EncoderDType::kInt8) text += ", a scale per row";
   if (dtype() == EncoderDType::kInt8Blocks) text += ", a scale per 32";
   if (cosine && dtype() != EncoderDType::kF32) {
-    text += fmt::format(" (least cosine {:.4f} to f32 on {} texts)", *cosine, CheckTexts().size());
+    text +=
+        fmt::format(" (minimum cosine {:.4f} to f32 on {} texts)", *cosine, CheckTexts().size());
   }
   return text;
 }

@@ -2,7 +2,7 @@
 // reports their similarity to float32.
 //
 // int8 is the default if the minimum cosine similarity to float32 over the check texts is at least
-// kLeastCosine: of the vectors that requests get (of each token, with the vocabulary's width or
+// kMinCosine: of the vectors that requests get (of each token, with the vocabulary's width or
 // behind Dense modules), and of the pooled rows of a classifier. It has two forms: one scale per
 // row with balanced columns, and one per 32, a fifth slower and more exact. The first of them that
 // reaches the minimum is used, else bf16, else float32. A type that the caller requires is loaded
@@ -30,7 +30,7 @@
 
 namespace tutti::model {
 
-inline constexpr double kLeastCosine = 0.99;
+inline constexpr double kMinCosine = 0.99;
 
 struct ChooseOptions {
   std::optional<EncoderDType> dtype;  // asked for: kF32, kBf16 or kInt8; absent: the default
@@ -45,7 +45,7 @@ struct EncoderChoice {
   double seconds = 0;            // time to choose, without the load of the chosen weights
 
   EncoderDType dtype() const { return weights->dtype(); }
-  // "int8, a scale per row (least cosine 0.9962 to f32 on 16 texts)"
+  // "int8, a scale per row (minimum cosine 0.9962 to f32 on 16 texts)"
   std::string ToString() const;
 };
 

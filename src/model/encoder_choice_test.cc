@@ -70,9 +70,9 @@ TEST(EncoderChoice, Int8IsTheDefaultWhereItStaysNearFloat32) {
   const auto choice = Choose(GenerateEncoder());
   ASSERT_TRUE(choice.ok()) << choice.status();
   EXPECT_EQ(choice->dtype(), EncoderDType::kInt8);
-  EXPECT_GE(*choice->cosine, kLeastCosine);
+  EXPECT_GE(*choice->cosine, kMinCosine);
   EXPECT_LT(*choice->cosine, 1);
-  EXPECT_THAT(choice->ToString(), HasSubstr("int8, a scale per row (least cosine "));
+  EXPECT_THAT(choice->ToString(), HasSubstr("int8, a scale per row (minimum cosine "));
   EXPECT_NE(choice->weights->layer(0).qkv.input_factors, nullptr);
   EXPECT_EQ(choice->weights->layer(0).attn_output.input_factors, nullptr);
 }
@@ -132,8 +132,8 @@ TEST(EncoderChoice, AModelThatSmallerTypesSpoilStaysLarger) {
   const auto asked = Choose(fragile, EncoderDType::kInt8);
   ASSERT_TRUE(asked.ok()) << asked.status();
   std::printf("%s; asked: %s\n", choice->ToString().c_str(), asked->ToString().c_str());
-  EXPECT_LT(*asked->cosine, kLeastCosine);
-  EXPECT_GE(*choice->cosine, kLeastCosine);
+  EXPECT_LT(*asked->cosine, kMinCosine);
+  EXPECT_GE(*choice->cosine, kMinCosine);
   EXPECT_NE(choice->dtype(), EncoderDType::kInt8);
 }
 

@@ -22,8 +22,8 @@ namespace tutti::model {
 // What is added to a score by the distance of its query and key.
 enum class DistanceBias : uint8_t {
   kNone,
-  kBuckets,  // a value of each head for each of kDistanceBuckets ranges of distances (T5, MPNet)
-  kFalling,  // minus the distance times the head's slope (ALiBi)
+  kRelativeBuckets,  // a value of each head for each of kDistanceBuckets ranges of distances (T5)
+  kAlibi,            // minus the distance times the head's slope
 };
 inline constexpr int kDistanceBuckets = 32;
 
@@ -112,7 +112,7 @@ struct EncoderConfig {
   }
   int token_width() const { return per_token ? dense.back().out : width; }
   bool has_position_table() const {
-    return position_table && rope_base == 0 && distance != DistanceBias::kFalling;
+    return position_table && rope_base == 0 && distance != DistanceBias::kAlibi;
   }
   bool has_window(int layer) const {
     return window > 0 && !windowed.empty() && windowed[static_cast<size_t>(layer)];

@@ -234,7 +234,7 @@ class EncoderLoader {
     if (c.token_types > 0) {
       RETURN_IF_ERROR(PlanTable(names_->types, c.width, c.token_types, &weights_->types_));
     }
-    if (c.distance == DistanceBias::kBuckets) {
+    if (c.distance == DistanceBias::kRelativeBuckets) {
       RETURN_IF_ERROR(
           PlanTable(names_->distance_bias, c.heads, kDistanceBuckets, &weights_->buckets_));
     }
@@ -292,7 +292,7 @@ class EncoderLoader {
       for (int head = 0; head < c.heads; ++head) {
         for (int distance = -reach; distance <= reach; ++distance) {
           table.at(head, distance) =
-              c.distance == DistanceBias::kBuckets
+              c.distance == DistanceBias::kRelativeBuckets
                   ? weights_->buckets_[BucketOf(distance) * c.heads + head]
                   : static_cast<float>(-SlopeOf(head, c.heads) * std::abs(distance));
         }

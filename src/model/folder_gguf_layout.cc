@@ -239,7 +239,7 @@ class Layout {
 
   const DecoderCheckpoint& checkpoint_;
   const HyperParameters& keys_;
-  const Family& family_;  // of a GGUF
+  const Family& family_;  // names and order of the GGUF
 };
 
 }  // namespace

@@ -17,18 +17,20 @@
 
 namespace tutti::model {
 
-// Order of the rows of queries or keys: a folder has the two halves of a head one after the other;
-// in the GGUF of some architectures they alternate. Or of value heads (or of the columns that read
-// them): a folder has those of a group one after another; in the GGUF of Qwen 3.5 head h is of
-// group h % groups.
+// Order of the rows of a tensor, where a folder and a GGUF differ:
+// - queries and keys: a folder has the two halves of a head one after the other; in the GGUF of
+//   some architectures their rows alternate;
+// - value heads, or the columns that read them: a folder has the heads of a group one after
+//   another; in the GGUF of Qwen 3.5, head h belongs to group h % groups;
+// - a table that has fewer rows in the folder: the further rows of the GGUF repeat the first one.
 struct RowOrder {
-  int64_t head = 0;      // rows of a head; 0: the order is kept
-  int64_t rotating = 0;  // number of them that rotate, from the first on
-  int64_t groups = 0;    // groups of value heads; 0: the order is that of rotation
+  int64_t head = 0;      // rows of a head; 0: the order is the same
+  int64_t rotating = 0;  // rows of a head that rotate, from the first on
+  int64_t groups = 0;    // groups of value heads; 0: the order of queries and keys
   int64_t heads_of_group = 0;
-  int64_t begin = 0;     // rows before those of value heads
-  bool columns = false;  // the order is that of columns
-  int64_t known = 0;  // rows of the folder's tensor; the GGUF's further ones are its first; 0: none
+  int64_t begin = 0;     // rows before the value heads
+  bool columns = false;  // columns are reordered, not rows
+  int64_t known = 0;     // rows of the folder's tensor; 0: as many as in the GGUF
 
   // The folder's row that becomes the GGUF's `row`.
   int64_t Source(int64_t row) const {
@@ -47,18 +49,18 @@ struct RowOrder {
 struct FolderPiece {
   const StoredTensor* tensor;
   RowOrder order;
-  uint64_t bytes = tensor->bytes;  // in the GGUF
+  uint64_t bytes = tensor->bytes;  // size in the GGUF
 };
 
 // A tensor of the GGUF: consecutive pieces of the folder's tensors.
 struct WholeTensor {
   std::string name;
   std::vector<FolderPiece> pieces;
-  std::vector<float> values;  // instead of pieces, of what no file has
+  std::vector<float> values;  // instead of pieces, if no file has the tensor
   tensor::DType type = tensor::DType::kF32;
   tensor::Shape shape;
-  bool floats = false;           // widened
-  std::vector<RowScale> scales;  // of all its rows; of one piece
+  bool floats = false;           // widened to float32
+  std::vector<RowScale> scales;  // factors of all rows; only if there is one piece
   uint64_t bytes = 0;
 };
 

@@ -67,7 +67,7 @@ TEST(DecoderVectors, AreTheRowsOfTheReference) {
     }
     EXPECT_GE(worst, c.least) << c.name;
     EXPECT_LE(error, c.greatest_error) << c.name;
-    std::printf("%s: least cosine %.6f, greatest error %.2e\n", c.name, worst, error);
+    std::printf("%s: minimum cosine %.6f, greatest error %.2e\n", c.name, worst, error);
   }
 }
 

@@ -169,7 +169,7 @@ TEST_F(MiniLmGguf, QuantisedFilesStayNearTheReferenceInEveryType) {
             worst, Cosine(Encode(file, *encoder, references_[i].text), references_[i].vector));
       EXPECT_GE(worst, c.least) << tensor::Name(c.stored) << " as "
                                 << model::EncoderDTypeName(dtype);
-      std::printf("%s as %s: least cosine %.5f\n", std::string(tensor::Name(c.stored)).c_str(),
+      std::printf("%s as %s: minimum cosine %.5f\n", std::string(tensor::Name(c.stored)).c_str(),
                   model::EncoderDTypeName(dtype), worst);
     }
   }

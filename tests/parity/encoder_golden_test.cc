@@ -107,7 +107,7 @@ TEST_F(MiniLm, AThousandVectorsAreThoseOfTheReference) {
     worst_cosine = std::min(worst_cosine, cosine);
     worst_error = std::max(worst_error, error);
   }
-  std::printf("float32: least cosine %.7f, greatest error %.2e\n", worst_cosine, worst_error);
+  std::printf("float32: minimum cosine %.7f, greatest error %.2e\n", worst_cosine, worst_error);
 }
 
 TEST_F(MiniLm, SmallerTypesStayNearTheReference) {
@@ -127,7 +127,7 @@ TEST_F(MiniLm, SmallerTypesStayNearTheReference) {
       worst = std::min(worst, cosine);
       sum += cosine;
     }
-    std::printf("%s: least cosine %.5f, mean %.6f\n", c.name, worst,
+    std::printf("%s: minimum cosine %.5f, mean %.6f\n", c.name, worst,
                 sum / static_cast<double>(vectors.size()));
   }
 }
@@ -140,7 +140,7 @@ TEST_F(MiniLm, Int8IsItsDefaultType) {
                                                   *checkpoint_.tokenizer, options);
   ASSERT_TRUE(choice.ok()) << choice.status();
   EXPECT_EQ(choice->dtype(), model::EncoderDType::kInt8);
-  EXPECT_GE(*choice->cosine, model::kLeastCosine);
+  EXPECT_GE(*choice->cosine, model::kMinCosine);
   std::printf("%s, chosen in %.2f s\n", choice->ToString().c_str(), choice->seconds);
 }
 

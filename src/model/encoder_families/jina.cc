@@ -24,7 +24,7 @@ constexpr std::array<EncoderNames, 2> kV2Names = {
 constexpr std::string_view kV2Prefixes[] = {"bert."};
 
 void SetV2Traits(EncoderConfig& config) {
-  config.distance = DistanceBias::kFalling;
+  config.distance = DistanceBias::kAlibi;
   config.gated = true;
   config.up_bias = false;
 }

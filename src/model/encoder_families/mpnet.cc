@@ -42,7 +42,7 @@ Status DescribeMpnet(const JsonFile& file, EncoderConfig& config) {
   if (buckets != kDistanceBuckets)
     return file.Refuse("relative_attention_num_buckets", "is {}, only {} are supported", buckets,
                        kDistanceBuckets);
-  config.distance = DistanceBias::kBuckets;
+  config.distance = DistanceBias::kRelativeBuckets;
   return OkStatus();
 }
 
