@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <fstream>
 #include <limits>
@@ -9,6 +10,7 @@
 #include <sstream>
 #include <utility>
 
+#include "base/check.h"
 #include "files/source.h"
 #include "gguf/testing/writer.h"
 #include "model/decoder_checkpoint.h"
@@ -460,6 +462,20 @@ const std::vector<FamilyGolden>& FamilyGoldens() {
   static const std::vector<FamilyGolden> kGoldens =
       ReadGoldens("tests/golden/decoder_families.json");
   return kGoldens;
+}
+
+const FamilyGolden& GoldenOf(std::string_view family) {
+  const auto& goldens = FamilyGoldens();
+  const auto golden = std::ranges::find(goldens, family, &FamilyGolden::family);
+  CHECK(golden != goldens.end()) << family;
+  return *golden;
+}
+
+void ExpectRefused(const Status& status, std::string_view changed, std::string_view reason,
+                   std::string_view part) {
+  ASSERT_FALSE(status.ok()) << changed;
+  EXPECT_EQ(status.reason(), reason) << changed << ": " << status;
+  EXPECT_NE(status.message().find(part), std::string::npos) << status;
 }
 
 const std::vector<FamilyGolden>& FolderGoldens() {

@@ -29,6 +29,20 @@ struct FamilyGolden {
 // All of tests/golden/decoder_families.json.
 const std::vector<FamilyGolden>& FamilyGoldens();
 
+// The golden of a family, which must exist.
+const FamilyGolden& GoldenOf(std::string_view family);
+
+// A setting that contradicts the files of a golden: the code and a part of the message with which
+// they are refused.
+struct Contradiction {
+  std::string_view key;
+  boost::json::value value;
+  std::string_view reason, part;
+};
+// Fails the running test unless `status` is that refusal. `changed`: the setting, for its messages.
+void ExpectRefused(const Status& status, std::string_view changed, std::string_view reason,
+                   std::string_view part);
+
 // All of tests/golden/folder_configs.json (tools/make_folder_goldens.py): folders alone, in the
 // forms that config.json and the names of tensors have.
 const std::vector<FamilyGolden>& FolderGoldens();
