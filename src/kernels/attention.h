@@ -169,6 +169,12 @@ struct AttentionWindow {
   // its own, at p - p % tokens .. p. Never both ways.
   bool aligned = false;
 };
+// First key that a query at `position` sees. Always inlined: sources that include this are compiled
+// for different instruction sets, and a linker keeps one copy of an inline function for all.
+[[gnu::always_inline]] inline int32_t FirstKey(int32_t position, AttentionWindow window) {
+  if (window.tokens <= 0 || position < window.tokens) return 0;
+  return window.aligned ? position - position % window.tokens : position - window.tokens + 1;
+}
 
 // One layer's matrices. Rows of q and out are those of the step's batch.
 struct AttentionArgs {

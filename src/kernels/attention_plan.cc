@@ -37,12 +37,6 @@ int32_t HeadLines(const KvLayout& layout, int32_t keys) {
   return Lines(layout.v_offset + values * value_bytes);
 }
 
-// First key that a query at `position` sees.
-int32_t FirstKey(int32_t position, AttentionWindow window) {
-  if (window.tokens <= 0 || position < window.tokens) return 0;
-  return window.aligned ? position - position % window.tokens : position - window.tokens + 1;
-}
-
 }  // namespace
 
 int32_t AttentionPlan::FirstChunk(int32_t position) const {
