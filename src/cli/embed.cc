@@ -1,4 +1,5 @@
-// `tutti embed`: texts to vectors, one JSON object a line, or the texts that are most like another.
+// `tutti embed`: texts to embeddings, one JSON object a line, or the texts that are most like
+// another.
 #include <unistd.h>
 
 #include <algorithm>
@@ -29,15 +30,15 @@ constexpr size_t kTextsAtOnce = 512;
 class EmbedCommand final : public Command {
  public:
   void Declare(CLI::App& parent) override {
-    app_ = parent.add_subcommand("embed", "Turn texts into vectors");
+    app_ = parent.add_subcommand("embed", "Turn texts into embeddings");
     app_->footer(
         "Without TEXT each line of standard input is a text; they are answered as they come. "
         "Prints a line\n"
         "of JSON for each text, in their order: its number from 0 (\"index\"), the \"tokens\" that "
         "were read, and\n"
-        "its vector (\"embedding\"). Errors name a text by that number. Examples:\n"
+        "its \"embedding\". Errors name a text by that number. Examples:\n"
         "  tutti embed all-minilm-l6-v2 \"A cat sits on the mat\" \"Dogs bark\"\n"
-        "  tutti embed all-minilm-l6-v2 < sentences.txt > vectors.jsonl\n"
+        "  tutti embed all-minilm-l6-v2 < sentences.txt > embeddings.jsonl\n"
         "  tutti embed all-minilm-l6-v2 --like \"where do cats sit?\" --top 3 < sentences.txt");
     app_->add_option("MODEL", model_, "an encoder's folder or a known model")
         ->check(ModelName())
@@ -47,11 +48,11 @@ class EmbedCommand final : public Command {
                      "print the texts with their cosine to this one, the nearest first");
     AddNumber(*app_, "--top", top_, 1, 1'000'000, "with --like: print so many of them");
     AddNumber(*app_, "--dimensions", dimensions_, 1, 1 << 20,
-              "leading components of each vector; of models trained for it");
+              "leading components of each embedding; of models trained for it");
     app_->add_option("--prompt-name", prompt_name_, "the model's named prompt to put before texts");
     app_->add_flag("--truncate", truncate_,
                    "read the beginning of a text that is too long, instead of refusing it");
-    app_->add_flag("--no-normalize", raw_, "vectors as the model leaves them");
+    app_->add_flag("--no-normalize", raw_, "embeddings as the model leaves them");
     options_.AddTo(*app_, app::OptionGroup::kModel);
   }
 
@@ -211,7 +212,7 @@ class EmbedCommand final : public Command {
     if (std::fwrite(text.data(), 1, text.size(), stdout) == text.size()) return OkStatus();
     return Unwritten();
   }
-  static Status Unwritten() { return Unavailable("io_error", "the vectors cannot be written"); }
+  static Status Unwritten() { return Unavailable("io_error", "the embeddings cannot be written"); }
 
   SettingsOptions options_;
   std::string model_, name_, like_, prompt_name_;

@@ -94,9 +94,10 @@ Result<OpenedModel> OpenedModel::Open(const ModelRef& ref, const LoadContext& co
 
 Status MustGenerate(const OpenedModel& model, const ModelRef& ref) {
   if (model.generates()) return OkStatus();
-  return InvalidArgument("invalid_value",
-                         "model " + ref.served_name +
-                             " generates no text: it is an encoder (`tutti embed` prints vectors)")
+  return InvalidArgument(
+             "invalid_value",
+             "model " + ref.served_name +
+                 " generates no text: it is an encoder (`tutti embed` prints embeddings)")
       .WithParam("model");
 }
 
