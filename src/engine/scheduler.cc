@@ -203,7 +203,7 @@ void Scheduler::PlanSuspect(TimePoint now) {
   if (running() >= MaxNumSeqs(options_)) return;
   WaitingQueue::Scan scan(waiting_, now, options_.priority_aging);
   while (Sequence* s = scan.Next()) {
-    if (!s->suspect || TryAdmit(*s) != Fit::kAdmitted) continue;
+    if (!s->suspect || TryAdmit(*s, now) != Fit::kAdmitted) continue;
     AddSlice(*s, std::min(options_.prefill_chunk, TokensLeft()), /*may_preempt=*/true);
     return;
   }

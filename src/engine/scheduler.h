@@ -137,7 +137,7 @@ class Scheduler {
     kv::SlotId save = kv::kNoSlot;  // slot of a checkpoint after the slice; owned
     int window_blocks = 0;          // that were added
   };
-  enum class Fit { kAdmitted, kDoesNotFit, kWaitsForSibling, kFailed };
+  enum class Fit { kAdmitted, kDoesNotFit, kWaitsForAnother, kFailed };
 
   // Undoes the plan: returns its blocks and slots. If the plan may have run, sequences whose
   // recurrent state it may have changed wait again, and resume from a checkpoint.
@@ -182,8 +182,11 @@ class Scheduler {
   bool WindowBlocksFit(const Sequence& sequence, const Sequence* leaving = nullptr) const;
   int MaxWindowBlocks(const Sequence& sequence) const;
   AdmissionView PoolView() const;  // blocks for a new sequence; its own needs are not filled in
-  Fit TryAdmit(Sequence& sequence);
+  Fit TryAdmit(Sequence& sequence, TimePoint now);
   bool WaitsForSiblingOf(const Sequence& sequence) const;
+  // Whether a running sequence of another request, not less urgent, is computing a beginning of its
+  // prompt: it would be computed twice. At most SchedulerOptions::follow after it first was so.
+  bool WaitsForLeader(Sequence& sequence, TimePoint now) const;
   // Frees blocks until `sequence` can get `count` more: those of sequences that do not run, then,
   // if `may_preempt`, by preempting running sequences after it. False when that was not enough.
   bool MakeRoom(const Sequence& sequence, int count, bool may_preempt);

@@ -15,6 +15,9 @@ namespace {
 // work of a plan with a long queue.
 constexpr size_t kSkipWindow = 64;
 
+// Fewest tokens that a sequence waits for: with less, computing them again costs less than a step.
+constexpr size_t kLeastFollowed = 2 * kBlockTokens;
+
 }  // namespace
 
 void Scheduler::PlanAdmissions(TimePoint now, bool with_slices) {
@@ -32,8 +35,8 @@ void Scheduler::PlanAdmissions(TimePoint now, bool with_slices) {
     if (s->suspect) return;
     // In a step for an interactive prompt, batch-class sequences are not admitted either.
     if (yielding_ && ClaimOf(*s, now).effective >= static_cast<int>(api::Priority::kBatch)) return;
-    const Fit fit = TryAdmit(*s);
-    if (fit == Fit::kWaitsForSibling) continue;
+    const Fit fit = TryAdmit(*s, now);
+    if (fit == Fit::kWaitsForAnother) continue;
     if (fit == Fit::kDoesNotFit) {
       // It was passed over often enough: no later sequence is admitted before it.
       if (s->overtaken >= options_.max_overtakes) return;
@@ -62,10 +65,12 @@ void Scheduler::PreemptForWaiting(TimePoint now) {
   if (options_.strategy != Strategy::kContinuous || options_.admission == Admission::kNoEvict)
     return;
   if (running() < MaxNumSeqs(options_) || waiting_.size() == 0) return;
-  const Sequence& first = *WaitingQueue::Scan(waiting_, now, options_.priority_aging).Next();
+  Sequence& first = *WaitingQueue::Scan(waiting_, now, options_.priority_aging).Next();
   const auto last = std::find_if(running_.rbegin(), running_.rend(),
                                  [&](const Sequence* s) { return s->tenant == first.tenant; });
-  if (last == running_.rend() || (*last)->pinned || WaitsForSiblingOf(first)) return;
+  if (last == running_.rend() || (*last)->pinned || WaitsForSiblingOf(first) ||
+      WaitsForLeader(first, now))
+    return;
   if (!MayPreempt(ClaimOf(first, now), ClaimOf(**last, now))) return;
   if (!WindowBlocksFit(first, *last)) return;
   // Ignores blocks that the prefix index may have: a preemption must not depend on a chance hit.
@@ -84,6 +89,36 @@ bool Scheduler::WaitsForSiblingOf(const Sequence& s) const {
     computing |= other->state() == SequenceState::kRunning;
   }
   return computing;
+}
+
+bool Scheduler::WaitsForLeader(Sequence& s, TimePoint now) const {
+  if (!WaitsForSibling(options_.strategy) || s.suspect || s.root == kv::kNoRoot || s.scoring() ||
+      !SequenceMemory::Fresh(s))
+    return false;
+  if (options_.follow <= Duration::zero()) return false;
+  if (s.follows_since != TimePoint{} && now - s.follows_since >= options_.follow) return false;
+  const auto tokens = std::span<const TokenId>(s.tokens).first(s.tokens.size() - 1);
+  for (Sequence* leader : running_) {
+    const auto done = static_cast<size_t>(leader->reached());
+    const auto others = std::span<const TokenId>(leader->tokens);
+    if (leader->root != s.root || leader->request == s.request) continue;
+    if (std::min(tokens.size(), others.size()) < done + kLeastFollowed) continue;
+    if (ClaimOf(*leader, now).effective > ClaimOf(s, now).effective) continue;
+    // What is computed next is compared first: where prompts differ, they mostly differ there.
+    const auto next = others.subspan(done, kLeastFollowed);
+    if (!std::equal(next.begin(), next.end(), tokens.begin() + static_cast<ptrdiff_t>(done)) ||
+        !std::equal(tokens.begin(), tokens.begin() + static_cast<ptrdiff_t>(done), others.begin()))
+      continue;
+    if (memory_.stateful() && leader->recurrent.branch <= leader->reached()) {
+      // The follower can start at a checkpoint alone.
+      const auto end = std::mismatch(tokens.begin(), tokens.end(), others.begin(), others.end());
+      leader->recurrent.branch =
+          static_cast<int>(end.first - tokens.begin()) / kBlockTokens * kBlockTokens;
+    }
+    if (s.follows_since == TimePoint{}) s.follows_since = now;
+    return true;
+  }
+  return false;
 }
 
 AdmissionView Scheduler::PoolView() const {
@@ -113,8 +148,8 @@ bool Scheduler::WindowBlocksFit(const Sequence& s, const Sequence* leaving) cons
   return needed <= total;
 }
 
-Scheduler::Fit Scheduler::TryAdmit(Sequence& s) {
-  if (WaitsForSiblingOf(s)) return Fit::kWaitsForSibling;
+Scheduler::Fit Scheduler::TryAdmit(Sequence& s, TimePoint now) {
+  if (WaitsForSiblingOf(s) || WaitsForLeader(s, now)) return Fit::kWaitsForAnother;
   if (!WindowBlocksFit(s)) return Fit::kDoesNotFit;
   AdmissionView view = PoolView();
   view.reserve_worst = s.pinned || options_.admission == Admission::kNoEvict;

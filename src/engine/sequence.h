@@ -133,6 +133,7 @@ struct Sequence {
   uint64_t planned_in = 0;        // last plan that has a slice of this sequence
   uint64_t last_turn = 0;         // same, kept for round robin
   std::optional<int> refused_at;  // blocks it could count on when it last did not fit
+  TimePoint follows_since{};      // when it began to wait for a leader; {}: it has not
   Sequence* previous = nullptr;   // waiting list
   Sequence* next = nullptr;
 

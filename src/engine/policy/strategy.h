@@ -20,8 +20,8 @@ inline int MaxNumSeqs(const SchedulerOptions& options) {
 // Whether one forward pass serves all active sequences, or each gets its own in turn.
 inline bool SharedForward(Strategy strategy) { return strategy != Strategy::kInterleaved; }
 
-// Whether a choice waits for a sibling that is computing their common prompt, rather than computing
-// it again.
+// Whether a choice waits for a sibling that is computing their common prompt, and a request for
+// another that is computing a beginning of its prompt, rather than computing it again.
 inline bool WaitsForSibling(Strategy strategy) {
   return strategy == Strategy::kContinuous || strategy == Strategy::kInterleaved;
 }
