@@ -89,7 +89,6 @@ constexpr FamiliarName kFamiliarNames[] = {
     {"--alias", "NAME=MODEL gives a model the name that clients use"},
     {"--served-model-name", "NAME=MODEL gives a model the name that clients use"},
     {"--hf-repo", "give ORG/NAME:QUANT as MODEL, after `tutti pull ORG/NAME:QUANT`"},
-    {"-hf", "give ORG/NAME:QUANT as MODEL, after `tutti pull ORG/NAME:QUANT`"},
     {"--api-key", "--api-key-file"},
     {"--password", "--password-stdin"},
     {"-m", "the model stands without an option, right behind the command"},

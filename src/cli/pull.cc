@@ -206,7 +206,7 @@ Result<models::PulledModel> PullShowing(const std::string& name, const std::stri
     return models::PullUrl(name, sha256, settings, options);
   for (const std::string& remark : settings.remarks)
     std::fprintf(stderr, "tutti: %s\n", remark.c_str());
-  if (name.find('/') == std::string::npos) {  // a known model, which comes from its package
+  if (app::IsKnownModel(name)) {  // it comes from its package
     ASSIGN_OR_RETURN(const app::ModelRef known, app::ResolveModel(name));
     std::error_code ignored;
     const uintmax_t bytes = std::filesystem::file_size(known.path, ignored);

@@ -218,6 +218,8 @@ models::HubSettings HubSettingsFromEnvironment() {
   return settings;
 }
 
+bool IsKnownModel(std::string_view name) { return FindKnown(name) != nullptr; }
+
 std::vector<ModelRef> KnownModelsHere() {
   std::vector<ModelRef> here;
   for (const KnownModel& known : kKnownModels) {

@@ -37,6 +37,8 @@ std::vector<std::string> ServedNames(const std::vector<ModelRef>& models);
 
 // ${TUTTI_CACHE:-~/.cache/tutti}/models
 std::string ModelCacheFolder();
+// Whether `name`, in any case, is the name of a known model.
+bool IsKnownModel(std::string_view name);
 // The known models that are in this folder.
 std::vector<ModelRef> KnownModelsHere();
 // Reads the environment of this process.

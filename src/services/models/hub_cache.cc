@@ -47,9 +47,12 @@ bool LiesInAny(const fs::path& path, const std::vector<fs::path>& folders) {
                      [&](const fs::path& folder) { return LiesIn(path, folder); });
 }
 
-Status NotPulled(const HubName& name) {
+// `others`: the quants of the same repository that are in the cache.
+Status NotPulled(const HubName& name, const std::string& others = "") {
   return NotFound("model_not_pulled",
-                  name.ToString() + " is not in the cache; run: tutti pull " + name.ToString());
+                  name.ToString() + " is not in the cache" +
+                      (others.empty() ? "" : ", which has " + others + " of it") +
+                      "; run: tutti pull " + name.ToString());
 }
 
 std::vector<std::string> NamesIn(const std::string& folder) {
@@ -283,16 +286,24 @@ Result<CachedModel> HubCache::FindIn(const HubName& name, const std::string& com
 }
 
 Result<CachedModel> HubCache::Find(const HubName& name) const {
-  Status why = NotPulled(name);
-  for (const std::string& commit : CommitsFor(RepositoryFolder(name.repository), name)) {
+  const std::string folder = RepositoryFolder(name.repository);
+  std::set<std::string> others;
+  for (const std::string& commit : CommitsFor(folder, name)) {
     Result<CachedModel> model = FindIn(name, commit);
     if (model.ok()) return model;
     // What is not in one snapshot may be in the next; a name with two meanings and a link that
     // leads out are the user's to decide.
     const std::string reason = model.status().reason();
     if (reason == "model_ambiguous" || reason == "cache_link") return model;
+    for (std::string& quant : QuantsOf(ListSnapshot(folder, commit).files)) {
+      if (!quant.empty()) others.insert(std::move(quant));
+    }
   }
-  return why;
+  std::string list;
+  for (const std::string& quant : others) {
+    if (list.size() < 100) list += (list.empty() ? "" : ", ") + Printable(quant);
+  }
+  return NotPulled(name, list);
 }
 
 std::vector<CachedModel> HubCache::ListUnfinished() const {
@@ -391,6 +402,8 @@ Status HubCache::Publish(const HubName& name, const std::string& commit,
   }
   for (const std::string& absent : choice.absent) {
     const std::string path = folder + "/.no_exist/" + commit + "/" + absent;
+    std::error_code ignored;
+    if (fs::exists(path, ignored)) continue;  // the folder may be read-only
     RETURN_IF_ERROR(MakeFolderOf(path, folder));
     const Descriptor made(open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666));
     if (!made.ok()) return CacheError(path, errno);
