@@ -54,9 +54,9 @@ std::optional<uint64_t> CountMember(const protocol::JsonObject& object, std::str
   return std::nullopt;
 }
 
-Status AddFile(const protocol::Json& entry, HubRevision* out) {
+Status AddFile(const protocol::Json& entry, std::vector<HubFile>* out) {
   const protocol::JsonObject* const object = entry.if_object();
-  if (object == nullptr) return BadReply("an entry of the list of files is no object");
+  if (object == nullptr) return BadReply("an entry of the list of files is not an object");
   const std::string_view type = protocol::TextMember(entry, "type");
   if (type == "directory") return OkStatus();
   HubFile file;
@@ -76,12 +76,19 @@ Status AddFile(const protocol::Json& entry, HubRevision* out) {
     return BadReply(Quote(file.path, 128) + " has no size");
   if (!IsHashText(file.kind, file.hash)) return BadReply(Quote(file.path, 128) + " has no hash");
   file.size = *size;
-  if (out->files.size() >= kMaxFiles) return BadReply("it has more than 100,000 files");
-  out->files.push_back(std::move(file));
+  if (out->size() >= kMaxFiles) return BadReply("it has more than 100,000 files");
+  out->push_back(std::move(file));
   return OkStatus();
 }
 
 }  // namespace
+
+Status AddFileList(const protocol::Json& page, std::vector<HubFile>* files) {
+  const protocol::JsonArray* const entries = page.if_array();
+  if (entries == nullptr) return BadReply("the list of files is not an array");
+  for (const protocol::Json& entry : *entries) RETURN_IF_ERROR(AddFile(entry, files));
+  return OkStatus();
+}
 
 bool IsTransient(int status) {
   return status == 408 || status == 429 || status == 500 || status == 502 || status == 503 ||
@@ -196,9 +203,7 @@ Result<HubRevision> Hub::List(const HubName& name) {
   for (size_t page = 0; !url.empty(); ++page) {
     if (page == kMaxPages) return BadReply("the list of files has more than 200 pages");
     ASSIGN_OR_RETURN(const Page part, GetJson(url, name));
-    const protocol::JsonArray* const entries = part.json.root().if_array();
-    if (entries == nullptr) return BadReply("the list of files is no array");
-    for (const protocol::Json& entry : *entries) RETURN_IF_ERROR(AddFile(entry, &revision));
+    RETURN_IF_ERROR(AddFileList(part.json.root(), &revision.files));
     url = part.next;
     if (url.starts_with('/')) url = settings_.endpoint + url;
   }

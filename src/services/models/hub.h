@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "protocol/json/json.h"
 #include "services/models/file_hash.h"
 #include "services/models/http.h"
 #include "services/models/hub_name.h"
@@ -65,6 +66,10 @@ class Retries {
   int failures_ = 0;
   bool begun_ = false;  // bytes came
 };
+
+// Adds the files of one page of a repository's list. Errors: hub_reply, for a page that is no such
+// list and for a file without a safe name, a size and a hash.
+Status AddFileList(const protocol::Json& page, std::vector<HubFile>* files);
 
 // Whether an answer with this status may be tried again.
 bool IsTransient(int status);

@@ -26,9 +26,15 @@ bool IsNameText(std::string_view text, size_t max_bytes) {
 
 // ORG or NAME. "--" separates them in the names of the cache's folders.
 bool IsRepositoryPart(std::string_view part) {
+  if (part == "hf.co" || part == "huggingface.co") return false;  // an address twice
   const auto border = [](char c) { return c == '-' || c == '.'; };
   return IsNameText(part, kMaxPartBytes) && !border(part.front()) && !border(part.back()) &&
          part.find("--") == std::string_view::npos && part.find("..") == std::string_view::npos;
+}
+
+bool IsRevision(std::string_view text) {
+  return IsSafeRelativePath(text) && text.size() <= kMaxRevisionBytes &&
+         text.find(':') == std::string_view::npos;
 }
 
 // Removes the address of the public hub, which people paste with a name.
@@ -57,7 +63,7 @@ std::optional<HubName> ReadFileAddress(std::string_view text) {
   name.quant = std::string(stem);
   if (parts[3] != kMainRevision) name.revision = std::string(parts[3]);
   if (!IsRepositoryPart(parts[0]) || !IsRepositoryPart(parts[1]) ||
-      !IsNameText(stem, kMaxQuantBytes) || !IsSafeRelativePath(parts[3]))
+      !IsNameText(stem, kMaxQuantBytes) || !IsRevision(parts[3]))
     return std::nullopt;
   return name;
 }
@@ -117,8 +123,7 @@ Result<HubName> ParseHubName(std::string_view text) {
   if (const size_t at = text.find('@'); at != std::string_view::npos) {
     name.revision = std::string(text.substr(at + 1));
     text = text.substr(0, at);
-    if (!IsSafeRelativePath(name.revision) || name.revision.size() > kMaxRevisionBytes ||
-        name.revision.find(':') != std::string::npos) {
+    if (!IsRevision(name.revision)) {
       return InvalidArgument("invalid_value",
                              "the revision of " + typed + " must be a branch, tag or commit hash");
     }
