@@ -37,6 +37,12 @@ Result<http::HttpOptions> HttpOptionsFrom(const Settings& settings, const std::s
   http::HttpOptions options;
   SetCommon(settings, has_keys, options);
   options.port = static_cast<int>(settings.Int("port"));
+  options.ollama_port = static_cast<int>(settings.Int("ollama-port"));
+  if (options.ollama_port != 0 && options.ollama_port == options.port) {
+    return BadValue("ollama-port", "--ollama-port and --port are both " +
+                                       std::to_string(options.port) +
+                                       "; --port alone serves Ollama's API too");
+  }
   options.io_threads = static_cast<int>(settings.Int("http.io_threads"));
   options.max_connections = static_cast<int>(settings.Int("http.max_connections"));
   options.prep_threads = static_cast<int>(settings.Int("prep-threads"));
@@ -153,6 +159,8 @@ Result<std::unique_ptr<Servers>> Servers::Create(const Settings& settings,
 Status Servers::Start() {
   RETURN_IF_ERROR(http_.Start());
   deps_.log->Info("http.listening", {{"address", http_.address()}});
+  if (const std::string address = http_.ollama_address(); !address.empty())
+    deps_.log->Info("ollama.listening", {{"address", address}});
   if (deps_.state->authority().IsOpen(/*loopback=*/true)) {
     deps_.log->Info("auth.open",
                     {{"why", "no keys exist; every client on this machine is served"}});
@@ -169,7 +177,11 @@ Status Servers::Start() {
 }
 
 std::string Servers::further_addresses() const {
-  return grpc_ == nullptr ? std::string() : " and " + grpc_->address();
+  std::string addresses;
+  if (const std::string ollama = http_.ollama_address(); !ollama.empty())
+    addresses += " and " + ollama;
+  if (grpc_ != nullptr) addresses += " and " + grpc_->address();
+  return addresses;
 }
 
 int Servers::active_requests() const {

@@ -56,6 +56,7 @@ constexpr std::array kKeys = std::to_array<KeysOfTopic>({
     {"encode", "encoders"},
     {"host", "network"},
     {"port", "network"},
+    {"ollama-port", "network"},
     {"grpc-port", "network"},
     {"grpc", "network"},
     {"tls-cert", "network"},

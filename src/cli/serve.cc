@@ -134,7 +134,7 @@ class WorkerCommand final : public Command {
   bool no_restart_ = false;
 };
 
-constexpr std::string_view kPortKeys[] = {"port", "grpc-port", "mqtt-port"};
+constexpr std::string_view kPortKeys[] = {"port", "ollama-port", "grpc-port", "mqtt-port"};
 
 // For a POSIX shell; plain words stay as they are.
 std::string ShellWord(std::string_view word) {

@@ -156,6 +156,12 @@ bool Matches(std::string_view pattern, std::string_view code) {
   return pattern == code;
 }
 
+// For forms without a member for the parameter: the message names it.
+std::string NamedMessage(const ErrorView& error) {
+  const bool named = error.param.empty() || error.message.find(error.param) != std::string::npos;
+  return named ? error.message : error.param + ": " + error.message;
+}
+
 // Whether an openai client retries without a header that decides it.
 bool ClientRetriesByDefault(int http) {
   return http == 408 || http == 409 || http == 429 || http >= 500;
@@ -215,8 +221,9 @@ std::string ErrorBody(const ErrorView& error, std::optional<ContextNumbers> cont
   if (error.form == ErrorForm::kAnthropic) return AnthropicErrorBody(error);
   JsonWriter json;
   json.BeginObject();
-  if (error.form == ErrorForm::kKserve) {
-    json.Member("error", error.message).EndObject();
+  if (error.form == ErrorForm::kKserve || error.form == ErrorForm::kOllama) {
+    json.Member("error", error.form == ErrorForm::kOllama ? NamedMessage(error) : error.message);
+    json.EndObject();
     return json.Take();
   }
   const bool nested = error.form == ErrorForm::kOpenAi;
@@ -262,12 +269,10 @@ std::string_view AnthropicErrorType(int http) {
 }
 
 std::string AnthropicErrorBody(const ErrorView& error) {
-  // This format has no member for the parameter, so the message must name it.
-  const bool named = error.param.empty() || error.message.find(error.param) != std::string::npos;
   JsonWriter json;
   json.BeginObject().Member("type", "error").Key("error").BeginObject();
   json.Member("type", error.type);
-  json.Member("message", named ? error.message : error.param + ": " + error.message);
+  json.Member("message", NamedMessage(error));
   json.EndObject().MemberOrNull("request_id", error.request_id).EndObject();
   return json.Take();
 }

@@ -38,6 +38,7 @@ enum class ErrorForm : uint8_t {
   kOpenAi,     // {"error":{"message","type","param","code"}}
   kTei,        // {"error","error_type","param","code"}, with TEI's statuses (error.cc)
   kKserve,     // {"error": text}, with Triton's statuses (error.cc)
+  kOllama,     // {"error": text}, with the statuses of the table
   kAnthropic,  // {"type":"error","error":{"type","message"},"request_id"}
 };
 
@@ -65,8 +66,8 @@ struct ContextNumbers {
   int prompt_tokens = 0, context = 0;
 };
 
-// Error body in the form of the view (OpenAI, Anthropic, KServe, TEI); only OpenAI's form has the
-// context numbers.
+// Error body in the form of the view (OpenAI, Anthropic, KServe, Ollama, TEI); only OpenAI's form
+// has the context numbers.
 std::string ErrorBody(const ErrorView& error, std::optional<ContextNumbers> context = std::nullopt);
 
 // --- The Anthropic Messages API ---

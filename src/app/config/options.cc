@@ -124,6 +124,8 @@ constexpr std::array kOptions = std::to_array<OptionSpec>({
     {"host", kText, kServer, "127.0.0.1",
      "address to listen on; any address except loopback needs a key and TLS"},
     {"port", kInt, kServer, "8080", "HTTP port; 0 = a free one, printed at start", 0, 65535},
+    {"ollama-port", kInt, kServer, "0",
+     "second HTTP port for clients of Ollama's API, usually 11434; 0 = off", 0, 65535},
     {"grpc-port", kInt, kServer, "8081", "gRPC port (KServe v2); 0 = off", 0, 65535},
     {"grpc.handlers", kInt, kServer, "10", "gRPC calls prepared at once", 1, 1024},
     {"grpc.message_bytes", kSize, kServer, "8MiB",

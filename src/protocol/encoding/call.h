@@ -31,20 +31,23 @@ Status BlameList(const std::string& list, Status status);
 // --- the call ---
 
 enum class EncodingKind {
-  kEmbeddings,     // POST /v1/embeddings
-  kRerank,         // POST /v1/rerank, in the form of Jina, Cohere and vLLM
-  kScore,          // POST /v1/score, vLLM's
-  kTeiEmbed,       // POST /embed, and below: Text Embeddings Inference
-  kTeiEmbedAll,    // POST /embed_all
-  kTeiPredict,     // POST /predict
-  kTeiRerank,      // POST /rerank, with texts
-  kTeiSimilarity,  // POST /similarity
-  kTeiSparse,      // POST /embed_sparse
+  kEmbeddings,        // POST /v1/embeddings
+  kRerank,            // POST /v1/rerank, in the form of Jina, Cohere and vLLM
+  kScore,             // POST /v1/score, vLLM's
+  kOllamaEmbed,       // POST /api/embed
+  kOllamaEmbeddings,  // POST /api/embeddings
+  kTeiEmbed,          // POST /embed, and below: Text Embeddings Inference
+  kTeiEmbedAll,       // POST /embed_all
+  kTeiPredict,        // POST /predict
+  kTeiRerank,         // POST /rerank, with texts
+  kTeiSimilarity,     // POST /similarity
+  kTeiSparse,         // POST /embed_sparse
 };
 
 struct EncodingCall {
   EncodingKind kind = EncodingKind::kEmbeddings;
   api::EncodeRequest request;
+  std::string shown_model;           // name of the model in the answer, if another was asked for
   std::string input_name = "input";  // the client's field that holds the inputs
   bool listed = true;                // in a list; else that field is the one input
   bool base64 = false;               // kEmbeddings

@@ -1,6 +1,7 @@
 #include "protocol/encoding/response.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <numeric>
 
@@ -66,6 +67,23 @@ void WriteEmbeddings(const EncodingCall& call, const EncodingHead& head,
   json.EndArray().Member("model", head.model);
   WriteUsage(result, &json);
   json.EndObject();
+}
+
+void WriteOllamaEmbed(const EncodingHead& head, const api::EncodeResult& result, std::string* out) {
+  JsonWriter json(out);
+  json.BeginObject().Member("model", head.model).Key("embeddings").BeginArray();
+  const Rows rows(result);
+  for (size_t i = 0; i < rows.size(); ++i) json.Floats(rows[i]);
+  json.EndArray();
+  const api::EncodeTimings& timings = result.timings;
+  const std::chrono::nanoseconds total = timings.prepare + timings.queue + timings.inference;
+  json.Member("total_duration", int64_t{total.count()});
+  json.Member("load_duration", 0).Member("prompt_eval_count", TokensRead(result)).EndObject();
+}
+
+// One vector, of the one prompt.
+void WriteOllamaEmbeddings(const api::EncodeResult& result, std::string* out) {
+  JsonWriter(out).BeginObject().Key("embedding").Floats(result.values).EndObject();
 }
 
 void WriteRerank(const EncodingCall& call, const EncodingHead& head,
@@ -210,6 +228,12 @@ std::string EncodingBody(const EncodingCall& call, const EncodingHead& head,
       break;
     case EncodingKind::kScore:
       WriteScore(head, result, &body);
+      break;
+    case EncodingKind::kOllamaEmbed:
+      WriteOllamaEmbed(head, result, &body);
+      break;
+    case EncodingKind::kOllamaEmbeddings:
+      WriteOllamaEmbeddings(result, &body);
       break;
     case EncodingKind::kTeiEmbed:
     case EncodingKind::kTeiEmbedAll:

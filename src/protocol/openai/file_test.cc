@@ -25,17 +25,18 @@ TEST(FileTest, AFileIsShownAsOpenAiShowsIt) {
   EXPECT_EQ(FileDeletedJson("file-1"), R"({"id":"file-1","object":"file","deleted":true})");
 }
 
-Result<FileListQuery> Query(const std::vector<QueryParameter>& parameters, bool strict = false) {
+Result<FileListQuery> FilesQuery(const std::vector<QueryParameter>& parameters,
+                                 bool strict = false) {
   IgnoredFields ignored;
   return ParseFileListQuery(parameters, {.strict = strict}, &ignored);
 }
 
 TEST(FileTest, AListHasItsQuery) {
-  const auto usual = Query({});
+  const auto usual = FilesQuery({});
   EXPECT_EQ(usual->page.limit, 10'000);
   EXPECT_FALSE(usual->page.ascending);
-  const auto asked =
-      Query({{"purpose", "batch_output"}, {"limit", "3"}, {"order", "asc"}, {"after", "file-1"}});
+  const auto asked = FilesQuery(
+      {{"purpose", "batch_output"}, {"limit", "3"}, {"order", "asc"}, {"after", "file-1"}});
   ASSERT_TRUE(asked.ok()) << asked.status();
   EXPECT_EQ(asked->purpose, "batch_output");
   EXPECT_EQ(asked->page.limit, 3);
@@ -46,12 +47,12 @@ TEST(FileTest, AListHasItsQuery) {
                                                                {"limit", "x"},
                                                                {"purpose", "vision"},
                                                                {"order", "up"}}) {
-    EXPECT_EQ(Query({bad}).status().param(), bad.first) << bad.second;
+    EXPECT_EQ(FilesQuery({bad}).status().param(), bad.first) << bad.second;
   }
-  EXPECT_FALSE(Query({{"limit", "1"}, {"limit", "1"}}).ok());
-  EXPECT_FALSE(Query({{"purpose", "batch"}, {"purpose", "batch"}}).ok());
-  EXPECT_TRUE(Query({{"other", "1"}}).ok());
-  EXPECT_EQ(Query({{"other", "1"}}, true).status().reason(), "unknown_parameter");
+  EXPECT_FALSE(FilesQuery({{"limit", "1"}, {"limit", "1"}}).ok());
+  EXPECT_FALSE(FilesQuery({{"purpose", "batch"}, {"purpose", "batch"}}).ok());
+  EXPECT_TRUE(FilesQuery({{"other", "1"}}).ok());
+  EXPECT_EQ(FilesQuery({{"other", "1"}}, true).status().reason(), "unknown_parameter");
 }
 
 using Fields = std::vector<std::pair<std::string, std::string>>;

@@ -89,8 +89,8 @@ void WriteReasoning(std::string_view reasoning, JsonWriter* json) {
   json->Member("reasoning_content", reasoning).Member("reasoning", reasoning);
 }
 
-void WriteChatLogprobs(const std::vector<ShownToken>& tokens, JsonWriter* json) {
-  json->BeginObject().Key("content").BeginArray();
+void WriteTokenList(const std::vector<ShownToken>& tokens, JsonWriter* json) {
+  json->BeginArray();
   for (const ShownToken& token : tokens) {
     json->BeginObject();
     WriteChatToken(token.logprobs.chosen, json);
@@ -102,7 +102,13 @@ void WriteChatLogprobs(const std::vector<ShownToken>& tokens, JsonWriter* json) 
     }
     json->EndArray().EndObject();
   }
-  json->EndArray().Member("refusal", nullptr).EndObject();
+  json->EndArray();
+}
+
+void WriteChatLogprobs(const std::vector<ShownToken>& tokens, JsonWriter* json) {
+  json->BeginObject().Key("content");
+  WriteTokenList(tokens, json);
+  json->Member("refusal", nullptr).EndObject();
 }
 
 void WriteTextLogprobs(const std::vector<ShownToken>& tokens, int depth, JsonWriter* json) {

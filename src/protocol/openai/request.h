@@ -20,6 +20,9 @@ struct GenerationCall {
   Dialect dialect = Dialect::kChat;
   std::vector<api::GenerateRequest> requests;  // at least one; equal except for the prompt
   std::string model;                           // as asked; empty = the default model
+  std::string shown_model;  // name of the model in the answer, if it is not `model`
+  // Ollama: "load" or "unload" for a call without a prompt, which has no requests.
+  std::string load_reason;
   bool stream = false;
   bool include_usage = false;
   bool continuous_usage = false;

@@ -1,6 +1,7 @@
-// The schema of all JSON requests except KServe's, as one table: name, scopes, type, range, class,
-// error code. KServe's requests, whose tensors depend on the model, are parsed in
-// protocol/kserve/json/request.h.
+// The schema of all JSON requests except KServe's and Ollama's, as one table: name, scopes, type,
+// range, class, error code. KServe's requests, whose tensors depend on the model, are parsed in
+// protocol/kserve/json/request.h; Ollama's, which are converted to others, have tables of their own
+// (protocol/ollama/request.cc).
 //
 // The rows define the checks (field_check.h, checked_object.h), the error messages and the
 // generated boundary tests. Classes:

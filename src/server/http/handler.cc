@@ -5,8 +5,11 @@
 
 #include "api/models.h"
 #include "api/validate.h"
+#include "protocol/json/json.h"
 #include "protocol/json/json_writer.h"
 #include "protocol/load.h"
+#include "protocol/ollama/models.h"
+#include "protocol/ollama/request.h"
 #include "protocol/openai/models.h"
 #include "server/http/connection/connection.h"
 
@@ -46,6 +49,17 @@ class ImmediateHandler final : public Handler {
         return Info();
       case RouteId::kTokenizerInfo:
         return TokenizerInfo();
+      case RouteId::kOllamaRoot:
+        return connection_.Respond(200, {{"Content-Type", "text/plain; charset=utf-8"}},
+                                   "Ollama is running");
+      case RouteId::kOllamaVersion:
+        return Json(protocol::ollama::VersionBody(connection_.context().options.version));
+      case RouteId::kOllamaTags:
+        return Json(protocol::ollama::TagsBody(Models()));
+      case RouteId::kOllamaRunning:
+        return Json(protocol::ollama::RunningBody(Models()));
+      case RouteId::kOllamaShow:
+        return OllamaShow();
       case RouteId::kModels:
         return Json(protocol::ModelListBody(Models()));
       case RouteId::kModel: {
@@ -73,6 +87,18 @@ class ImmediateHandler final : public Handler {
     const HttpOptions& options = connection_.context().options;
     Json(protocol::InfoBody(protocol::MainEncoder(models),
                             {options.max_connections, options.prep_threads, options.version}));
+  }
+  void OllamaShow() {
+    const Connection::Body body = connection_.TakeBody();
+    const Result<protocol::JsonDocument> document = protocol::ParseJson(body.text);
+    if (!document.ok()) return connection_.RespondError(document.status());
+    const Result<protocol::ollama::ShowCall> call = protocol::ollama::ParseShow(
+        document->root(), connection_.request_context().parse_options());
+    if (!call.ok()) return connection_.RespondError(call.status());
+    const std::vector<api::ModelInfo> models = Models();
+    const api::ModelInfo* const model = api::FindGenerator(models, call->model);
+    if (model == nullptr) return connection_.RespondError(api::ModelNotFound(call->model));
+    connection_.Respond(200, JsonHeaders(call->ignored), protocol::ollama::ShowBody(*model));
   }
   // Describes the tokenizer of the default model.
   void TokenizerInfo() {

@@ -220,7 +220,7 @@ TEST_F(EncodingTest, TheAddressAloneDoesWhatTheBodyAsksFor) {
   EXPECT_EQ(Refusal("/", R"({"inputs":[]})"), "400 Empty empty_prompt inputs");
   EXPECT_EQ(Refusal("/", R"({"inputs":"one","parameters":{"max_new_tokens":5}})"),
             "400 Validation unsupported_parameter parameters.max_new_tokens");
-  EXPECT_EQ(Ask(Get("/")).status, 405);
+  EXPECT_EQ(Ask("DELETE / HTTP/1.1\r\nHost: localhost\r\n\r\n").status, 405);
 }
 
 TEST_F(EncodingTest, OneBadInputRefusesTheRequestAndIsNamed) {

@@ -40,9 +40,9 @@ class RoutesTest : public ServerTest {
 
 TEST_F(RoutesTest, RefusesEveryRouteWithoutKeyExceptHealthProbes) {
   StartServer(WithKey());
-  const std::set<std::string> health = {"/livez",          "/healthz",        "/ping",
-                                        "/readyz",         "/startupz",       "/health",
-                                        "/v2/health/live", "/v2/health/ready"};
+  const std::set<std::string> health = {"/livez",          "/healthz",         "/ping",
+                                        "/readyz",         "/startupz",        "/health",
+                                        "/v2/health/live", "/v2/health/ready", "/"};
   const std::set<std::string> probes = {"/livez", "/readyz", "/health"};
   int refused = 0;
   for (const Route& route : Routes()) {
@@ -50,7 +50,8 @@ TEST_F(RoutesTest, RefusesEveryRouteWithoutKeyExceptHealthProbes) {
     for (const char* method : {"GET", "HEAD", "POST", "OPTIONS", "PUT", "DELETE", "PATCH"}) {
       const bool open = (std::string(method) == "GET" && health.contains(path)) ||
                         ((std::string(method) == "HEAD" || std::string(method) == "OPTIONS") &&
-                         probes.contains(path));
+                         probes.contains(path)) ||
+                        (std::string(method) == "HEAD" && path == "/");
       for (const std::string& fields :
            {std::string(), std::string("Authorization: Bearer wrong\r\n")}) {
         RawClient client(port());

@@ -39,10 +39,12 @@ protocol::ErrorForm UnroutedForm(const Route* route, std::string_view path) {
   constexpr std::string_view kMessages = "/v1/messages";
   if (route != nullptr) {
     const bool own = route->errors == protocol::ErrorForm::kKserve ||
-                     route->errors == protocol::ErrorForm::kAnthropic;
+                     route->errors == protocol::ErrorForm::kAnthropic ||
+                     route->errors == protocol::ErrorForm::kOllama;
     return own ? route->errors : protocol::ErrorForm::kOpenAi;
   }
   if (path.starts_with("/v2/")) return protocol::ErrorForm::kKserve;
+  if (path.starts_with("/api/")) return protocol::ErrorForm::kOllama;
   const bool messages = path.starts_with(kMessages) &&
                         (path.size() == kMessages.size() || path[kMessages.size()] == '/');
   return messages ? protocol::ErrorForm::kAnthropic : protocol::ErrorForm::kOpenAi;

@@ -53,6 +53,14 @@ constexpr Route MessagesRoute(std::string_view pattern, std::string_view method,
   return {pattern, method, id, handler, rule, op, false, false, protocol::ErrorForm::kAnthropic};
 }
 
+// A route of Ollama's API.
+constexpr Route OllamaRoute(std::string_view pattern, std::string_view method, RouteId id,
+                            RouteHandler handler, auth::RouteClasses rule,
+                            OpKind op = OpKind::kOther) {
+  const bool open = id == RouteId::kOllamaRoot;
+  return {pattern, method, id, handler, rule, op, open, open, protocol::ErrorForm::kOllama};
+}
+
 // A route of KServe v2 (Open Inference Protocol), with Triton's additions.
 constexpr Route KserveRoute(std::string_view pattern, std::string_view method, RouteId id,
                             RouteHandler handler, auth::RouteClasses rule,
@@ -92,6 +100,22 @@ constexpr auto kRoutes = std::to_array<Route>({
                   to::kMessageBatches, kGenerate),
     MessagesRoute("/v1/messages/batches/{part}/results", "GET", RouteId::kMessageBatchResults,
                   to::kBatchResults, kGenerate),
+    OllamaRoute("/api/chat", "POST", RouteId::kOllamaChat, to::kGeneration, kGenerate,
+                OpKind::kChat),
+    OllamaRoute("/api/generate", "POST", RouteId::kOllamaGenerate, to::kGeneration, kGenerate,
+                OpKind::kCompletion),
+    OllamaRoute("/api/embed", "POST", RouteId::kOllamaEmbed, to::kEncoding, kEmbed, OpKind::kEmbed),
+    OllamaRoute("/api/embeddings", "POST", RouteId::kOllamaEmbeddings, to::kEncoding, kEmbed,
+                OpKind::kEmbed),
+    OllamaRoute("/api/tags", "GET", RouteId::kOllamaTags, to::kImmediate, kModels),
+    OllamaRoute("/api/show", "POST", RouteId::kOllamaShow, to::kImmediate, kModels),
+    OllamaRoute("/api/ps", "GET", RouteId::kOllamaRunning, to::kImmediate, kModels),
+    OllamaRoute("/api/version", "GET", RouteId::kOllamaVersion, to::kImmediate, kModels),
+    OllamaRoute("/api/pull", "POST", RouteId::kNotOffered, to::kImmediate, kKnown),
+    OllamaRoute("/api/push", "POST", RouteId::kNotOffered, to::kImmediate, kKnown),
+    OllamaRoute("/api/create", "POST", RouteId::kNotOffered, to::kImmediate, kKnown),
+    OllamaRoute("/api/copy", "POST", RouteId::kNotOffered, to::kImmediate, kKnown),
+    OllamaRoute("/api/delete", "DELETE", RouteId::kNotOffered, to::kImmediate, kKnown),
     {"/tokenize", "POST", RouteId::kTokenize, to::kTokenizer, kTokenize, OpKind::kTokenize},
     {"/v1/tokenize", "POST", RouteId::kTokenize, to::kTokenizer, kTokenize, OpKind::kTokenize},
     {"/detokenize", "POST", RouteId::kDetokenize, to::kTokenizer, kTokenize, OpKind::kTokenize},
@@ -156,6 +180,7 @@ constexpr auto kRoutes = std::to_array<Route>({
     TeiRoute("/predict", RouteId::kTeiPredict, to::kEncoding, kEmbed, OpKind::kScore),
     TeiRoute("/similarity", RouteId::kTeiSimilarity, to::kEncoding, kEmbed, OpKind::kEmbed),
     TeiRoute("/", RouteId::kTeiRoot, to::kEncoding, kWork, OpKind::kEmbed),
+    OllamaRoute("/", "GET", RouteId::kOllamaRoot, to::kImmediate, kAnybody),
     TeiRoute("/decode", RouteId::kDecode, to::kTokenizer, kTokenize, OpKind::kTokenize),
     {"/info", "GET", RouteId::kInfo, to::kImmediate, kModels, OpKind::kOther, false, false,
      protocol::ErrorForm::kTei},
@@ -328,6 +353,10 @@ std::optional<calls::CallKind> CallKindOf(RouteId route) {
       return calls::CallKind::kInfill;
     case RouteId::kMessages:
       return calls::CallKind::kMessages;
+    case RouteId::kOllamaChat:
+      return calls::CallKind::kOllamaChat;
+    case RouteId::kOllamaGenerate:
+      return calls::CallKind::kOllamaGenerate;
     case RouteId::kEmbeddings:
       return calls::CallKind::kEmbeddings;
     case RouteId::kRerank:

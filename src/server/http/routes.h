@@ -19,8 +19,18 @@ enum class RouteId {
   kChat,
   kText,
   kGenerate,
-  kInfill,       // POST /infill
-  kMessages,     // POST /v1/messages
+  kInfill,    // POST /infill
+  kMessages,  // POST /v1/messages
+  // Ollama's API
+  kOllamaChat,
+  kOllamaGenerate,
+  kOllamaEmbed,
+  kOllamaEmbeddings,
+  kOllamaTags,
+  kOllamaShow,
+  kOllamaRunning,  // GET /api/ps
+  kOllamaVersion,
+  kOllamaRoot,   // GET /: that a server is there
   kCountTokens,  // POST /v1/messages/count_tokens
   kResponses,    // POST /v1/responses
   kResponsesSocket,

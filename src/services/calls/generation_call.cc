@@ -8,6 +8,8 @@
 #include "protocol/anthropic/request.h"
 #include "protocol/anthropic/response.h"
 #include "protocol/json/json.h"
+#include "protocol/ollama/request.h"
+#include "protocol/ollama/response.h"
 #include "protocol/openai/infill.h"
 
 namespace tutti::calls {
@@ -19,16 +21,23 @@ struct KindRow {
   std::string_view id_prefix = "chatcmpl-";  // of responses
   protocol::Dialect dialect = protocol::Dialect::kChat;
 };
-constexpr std::array<KindRow, 8> kKinds = {{
+constexpr std::array<KindRow, 10> kKinds = {{
     {CallKind::kChat, "chat.completions"},
     {CallKind::kText, "completions", "cmpl-", protocol::Dialect::kText},
     {CallKind::kGenerate, "generate", "gen-", protocol::Dialect::kGenerate},
     {CallKind::kMessages, "messages", "msg_"},
     {CallKind::kInfill, "infill", "infill-", protocol::Dialect::kInfill},
+    {CallKind::kOllamaChat, "api.chat"},
+    {CallKind::kOllamaGenerate, "api.generate"},
     {CallKind::kEmbeddings, "embeddings"},
     {CallKind::kRerank, "rerank"},
     {CallKind::kScore, "score"},
 }};
+
+protocol::ollama::AnswerForm OllamaFormOf(CallKind kind) {
+  return kind == CallKind::kOllamaChat ? protocol::ollama::AnswerForm::kChat
+                                       : protocol::ollama::AnswerForm::kGenerate;
+}
 
 const KindRow& RowOf(CallKind kind) { return kKinds[static_cast<size_t>(kind)]; }
 
@@ -47,6 +56,9 @@ Result<protocol::GenerationCall> ParseGeneration(CallKind kind, std::string_view
                                                  const protocol::ParseOptions& options) {
   ASSIGN_OR_RETURN(const protocol::JsonDocument document, protocol::ParseJson(body));
   if (kind == CallKind::kMessages) return protocol::ParseMessages(document.root(), options);
+  if (kind == CallKind::kOllamaChat) return protocol::ollama::ParseChat(document.root(), options);
+  if (kind == CallKind::kOllamaGenerate)
+    return protocol::ollama::ParseGenerate(document.root(), options);
   return protocol::ParseGeneration(RowOf(kind).dialect, document.root(), options);
 }
 
@@ -93,14 +105,21 @@ GenerationHead HeadOf(CallKind kind, const protocol::GenerationCall& call,
   made.head.created_s = unix_s;
   made.head.fingerprint =
       "fp_" + (model == nullptr ? std::string("unknown") : model->digest.substr(0, 12));
+  if (!call.shown_model.empty()) made.head.model = call.shown_model;
   made.context_tokens = model == nullptr ? 0 : model->max_model_len;
   return made;
+}
+
+std::string LoadBody(CallKind kind, const protocol::GenerationCall& call, int64_t unix_s) {
+  return protocol::ollama::LoadBody(OllamaFormOf(kind), call, unix_s);
 }
 
 std::unique_ptr<protocol::ResponseWriter> MakeWriter(CallKind kind,
                                                      const protocol::GenerationCall& call,
                                                      protocol::ResponseHead head, EchoTexts echo) {
   if (kind == CallKind::kMessages) return protocol::MakeMessagesWriter(call, std::move(head));
+  if (kind == CallKind::kOllamaChat || kind == CallKind::kOllamaGenerate)
+    return protocol::ollama::MakeWriter(OllamaFormOf(kind), call, std::move(head));
   return protocol::MakeResponseWriter(call, std::move(head), std::move(echo));
 }
 

@@ -27,12 +27,18 @@ enum class CallKind : uint8_t {
   kGenerate,
   kMessages,
   kInfill,
+  kOllamaChat,
+  kOllamaGenerate,
   // Calls of encoders.
   kEmbeddings,
   kRerank,
   kScore,
 };
 constexpr bool Generates(CallKind kind) { return kind < CallKind::kEmbeddings; }
+// Whether a call may run later, as a job. Ollama's API has no form for that.
+constexpr bool Deferrable(CallKind kind) {
+  return kind != CallKind::kOllamaChat && kind != CallKind::kOllamaGenerate;
+}
 
 // Name of the route in the usage ledger and in stored jobs, such as "chat.completions".
 std::string_view NameOf(CallKind kind);
@@ -57,6 +63,9 @@ struct GenerationHead {
 };
 GenerationHead HeadOf(CallKind kind, const protocol::GenerationCall& call,
                       const std::string& random, const api::Inference& inference, int64_t unix_s);
+
+// The answer to a call without requests (GenerationCall::load_reason).
+std::string LoadBody(CallKind kind, const protocol::GenerationCall& call, int64_t unix_s);
 
 // Writer of the response body. The call must outlive it.
 std::unique_ptr<protocol::ResponseWriter> MakeWriter(CallKind kind,

@@ -44,14 +44,10 @@ struct HttpServer::Impl {
     for (int i = 0; i < threads; ++i)
       loops.push_back(std::make_shared<IoLoop>(*deps.clock, deps.log));
     accept_loop = loops.front();
-    acceptor = std::make_unique<sockets::Acceptor>(
-        accept_loop->context(),
-        sockets::Acceptor::Owner{
-            .has_room = [this] { return context->connections.load() < options.max_connections; },
-            .take = [this](tcp::acceptor& from) { return Take(from); }});
-    const tcp::endpoint endpoint(address, static_cast<uint16_t>(options.port));
-    RETURN_IF_ERROR(acceptor->Listen(endpoint, options.host, "port"));
-    bound = acceptor->bound();
+    ASSIGN_OR_RETURN(bound, Listen(address, options.port, "port"));
+    if (options.ollama_port != 0) {
+      ASSIGN_OR_RETURN(ollama_bound, Listen(address, options.ollama_port, "ollama-port"));
+    }
     context->on_closed = [this] {
       {
         const MutexLock lock(mutex);
@@ -69,12 +65,27 @@ struct HttpServer::Impl {
     return OkStatus();
   }
 
+  Result<tcp::endpoint> Listen(const boost::asio::ip::address& address, int port,
+                               const char* param) {
+    auto acceptor = std::make_unique<sockets::Acceptor>(
+        accept_loop->context(),
+        sockets::Acceptor::Owner{
+            .has_room = [this] { return context->connections.load() < options.max_connections; },
+            .take = [this](tcp::acceptor& from) { return Take(from); }});
+    const tcp::endpoint endpoint(address, static_cast<uint16_t>(port));
+    RETURN_IF_ERROR(acceptor->Listen(endpoint, options.host, param));
+    acceptors.push_back(std::move(acceptor));
+    return acceptors.back()->bound();
+  }
+
   std::array<boost::asio::thread_pool*, 3> helpers() const {
     return {&context->json_helper, &context->tokenizer_helper, &context->answer_helper};
   }
 
   void Accept() {
-    boost::asio::post(accept_loop->context(), [this] { acceptor->Accept(); });
+    boost::asio::post(accept_loop->context(), [this] {
+      for (const auto& acceptor : acceptors) acceptor->Accept();
+    });
   }
 
   // On the accept loop.
@@ -114,9 +125,16 @@ struct HttpServer::Impl {
     context->connections.fetch_sub(1);
   }
 
+  std::string AddressOf(const tcp::endpoint& endpoint) const {
+    return access::AddressUrl(tls != nullptr ? "https" : "http", endpoint.address().to_string(),
+                              endpoint.port());
+  }
+
   void StopAccepting() {
     if (!running) return;
-    boost::asio::post(accept_loop->context(), [this] { acceptor->Close(); });
+    boost::asio::post(accept_loop->context(), [this] {
+      for (const auto& acceptor : acceptors) acceptor->Close();
+    });
   }
 
   bool Drain(Duration limit) {
@@ -149,7 +167,7 @@ struct HttpServer::Impl {
     for (boost::asio::thread_pool* helper : helpers()) helper->join();
     for (const auto& loop : loops)
       loop->Sweep();  // continuations of work that outlived its connection
-    acceptor.reset();
+    acceptors.clear();
   }
 
   const HttpOptions options;
@@ -158,9 +176,9 @@ struct HttpServer::Impl {
   std::unique_ptr<ServerContext> context;  // outlives the connections
   std::vector<std::shared_ptr<IoLoop>> loops;
   std::shared_ptr<IoLoop> accept_loop;
-  std::unique_ptr<sockets::Acceptor> acceptor;  // accept loop, after Start()
-  size_t next_loop = 0;                         // accept loop
-  tcp::endpoint bound;
+  std::vector<std::unique_ptr<sockets::Acceptor>> acceptors;  // accept loop, after Start()
+  size_t next_loop = 0;                                       // accept loop
+  tcp::endpoint bound, ollama_bound;
   bool running = false;  // owner
   Mutex mutex;
   CondVar closed;  // with mutex: context->connections went down
@@ -174,9 +192,10 @@ HttpServer::~HttpServer() { Stop(); }
 Status HttpServer::Start() { return impl_->Start(); }
 int HttpServer::port() const { return impl_->bound.port(); }
 
-std::string HttpServer::address() const {
-  return access::AddressUrl(impl_->tls != nullptr ? "https" : "http",
-                            impl_->bound.address().to_string(), port());
+std::string HttpServer::address() const { return impl_->AddressOf(impl_->bound); }
+
+std::string HttpServer::ollama_address() const {
+  return impl_->options.ollama_port == 0 ? std::string() : impl_->AddressOf(impl_->ollama_bound);
 }
 
 bool HttpServer::Drain(Duration limit) { return impl_->Drain(limit); }

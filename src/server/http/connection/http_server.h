@@ -84,6 +84,7 @@ struct SocketLimits {
 struct HttpOptions {
   std::string host = "127.0.0.1";  // an address; "localhost" = 127.0.0.1
   int port = 8080;                 // 0 = a free one, see HttpServer::port()
+  int ollama_port = 0;             // of a second listener for the same routes; 0 = none
   int io_threads = 2;              // 1..4
   int max_connections = 4096;      // further ones wait to be accepted
   int prep_threads = 2;            // of the gateway, for GET /info
@@ -147,7 +148,8 @@ class HttpServer {
 
   Status Start();    // binds and serves; errors: invalid_value (address, bind rule, TLS files)
   int port() const;  // after Start()
-  std::string address() const;  // "http://127.0.0.1:8080", after Start()
+  std::string address() const;         // "http://127.0.0.1:8080", after Start()
+  std::string ollama_address() const;  // of the second listener; empty: there is none
 
   // Closes the listening socket and idle connections, and waits until no connection is left or
   // `limit` has passed; answers to running requests have `Connection: close`. False: a request was

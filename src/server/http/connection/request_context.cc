@@ -175,8 +175,9 @@ HeaderList RequestContext::ErrorHeaders(const protocol::ErrorView& error) const 
     headers.emplace_back("Upgrade", "websocket");
     headers.emplace_back("Sec-WebSocket-Version", "13");
   }
-  // Bodies of KServe v2 and of Anthropic's form have no place for the code.
-  if (error.form == protocol::ErrorForm::kKserve || error.form == protocol::ErrorForm::kAnthropic)
+  // Bodies of these forms have no place for the code.
+  if (error.form == protocol::ErrorForm::kKserve || error.form == protocol::ErrorForm::kOllama ||
+      error.form == protocol::ErrorForm::kAnthropic)
     headers.emplace_back("x-tutti-error-code", error.code);
   return headers;
 }

@@ -1,4 +1,4 @@
-// POST /v1/embeddings, rerank, score and TEI's routes: JSON -> one encoding -> JSON.
+// POST /v1/embeddings, rerank, score, /api/embed and TEI's routes: JSON -> one encoding -> JSON.
 //
 // The loop's waker signals the end of the encoding; destroying the handler cancels it. Answers that
 // take too long to format on an io thread are formatted on a helper, after their memory has been
@@ -14,10 +14,12 @@
 #include <vector>
 
 #include "api/models.h"
+#include "api/validate.h"
 #include "base/clock.h"
 #include "protocol/encoding/request.h"
 #include "protocol/encoding/response.h"
 #include "protocol/json/json.h"
+#include "protocol/ollama/request.h"
 #include "server/counting/request_counts.h"
 #include "server/http/connection/connection.h"
 #include "server/http/handlers/body_work.h"
@@ -43,6 +45,10 @@ Result<protocol::EncodingCall> ParseAs(RouteId route, const protocol::Json& body
       return protocol::ParseEmbeddings(body, options);
     case RouteId::kScore:
       return protocol::ParseScore(body, options);
+    case RouteId::kOllamaEmbed:
+      return protocol::ollama::ParseEmbed(protocol::EncodingKind::kOllamaEmbed, body, options);
+    case RouteId::kOllamaEmbeddings:
+      return protocol::ollama::ParseEmbed(protocol::EncodingKind::kOllamaEmbeddings, body, options);
     case RouteId::kTeiEmbed:
       return protocol::ParseTei(protocol::EncodingKind::kTeiEmbed, body, options);
     case RouteId::kTeiEmbedAll:
@@ -155,6 +161,7 @@ class EncodingHandler final : public Handler {
 
   void Submit(const std::shared_ptr<protocol::EncodingCall>& call) {
     if (Status status = Choose(call.get()); !status.ok()) return connection_.RespondError(status);
+    if (call->request.inputs.empty()) return AnswerNothing(*call);
     const size_t kept =
         std::accumulate(call->texts.begin(), call->texts.end(), size_t{0},
                         [](size_t sum, const std::string& text) { return sum + text.capacity(); });
@@ -174,12 +181,22 @@ class EncodingHandler final : public Handler {
     Pump();
   }
 
+  // The call asked only to load the model (Ollama's API).
+  void AnswerNothing(const protocol::EncodingCall& call) {
+    const std::vector<api::ModelInfo> models =
+        api::ModelsFor(*connection_.request_context().caller(), inference().Models());
+    if (api::FindModel(models, call.request.model) == nullptr)
+      return connection_.RespondError(api::ModelNotFound(call.request.model));
+    connection_.Respond(200, JsonHeaders(call.ignored),
+                        protocol::EncodingBody(call, head_, api::EncodeResult()));
+  }
+
   // Chooses the model and remembers its facts. The inference API rejects unknown models.
   Status Choose(protocol::EncodingCall* call) {
     const std::vector<api::ModelInfo> models = inference().Models();
     ASSIGN_OR_RETURN(const api::ModelInfo* model, protocol::ChooseModel(*call, models));
     std::string& name = call->request.model;
-    head_.model = name;
+    head_.model = call->shown_model.empty() ? name : call->shown_model;
     if (model == nullptr) return OkStatus();
     if (name.empty()) head_.model = name = model->id;
     if (model->encoder.has_value()) {

@@ -13,13 +13,13 @@ namespace {
 constexpr Duration kLongestHold = std::chrono::seconds(15);
 }
 
-void EventStream::Open(Duration keepalive, std::vector<std::string> ignored,
-                       std::string_view ping) {
+void EventStream::Open(Duration keepalive, std::vector<std::string> ignored, std::string_view ping,
+                       std::string_view type) {
   connection_.WillStream();
   keepalive_ = keepalive;
   ping_ = ping;
   quiet_since_ = connection_.loop()->clock().Now();
-  headers_ = {{"Content-Type", "text/event-stream; charset=utf-8"},
+  headers_ = {{"Content-Type", std::string(type)},
               {"Cache-Control", "no-cache"},
               {"X-Accel-Buffering", "no"}};
   AddIgnored(ignored, &headers_);

@@ -1,4 +1,5 @@
-// EventStream: writes server-sent events to one connection whose reader may be slow.
+// EventStream: writes server-sent events, or lines of JSON, to one connection whose reader may be
+// slow.
 //
 // The status line is sent with the first event or keep-alive, so that an earlier failure can be an
 // ordinary HTTP error. If the head must report the result of the cache look-up, events that come
@@ -24,9 +25,10 @@ class EventStream {
 
   // Starts the stream, and the time of silence. `keepalive`: maximum silence; 0 = unlimited.
   // `ignored`: names of unknown fields, for the head. `ping`: what is sent to end a silence, a
-  // static text.
+  // static text. `type`: the Content-Type.
   void Open(Duration keepalive, std::vector<std::string> ignored,
-            std::string_view ping = protocol::kSsePing);
+            std::string_view ping = protocol::kSsePing,
+            std::string_view type = "text/event-stream; charset=utf-8");
 
   // Holds events back until the head is complete: until Release(), the end, or the first keep-alive
   // (or 15 s, if there are none).

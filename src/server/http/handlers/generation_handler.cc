@@ -1,5 +1,5 @@
-// POST /v1/chat/completions, /v1/completions, /generate, /infill, /v1/messages: JSON -> requests ->
-// streams -> JSON or SSE.
+// POST /v1/chat/completions, /v1/completions, /generate, /infill, /v1/messages, /api/chat,
+// /api/generate: JSON -> requests -> streams -> JSON, SSE or lines of JSON.
 //
 // Reading stops while too much waits for the socket (event_stream.h); the unread log then pauses
 // the sequence itself. A failure before a stream has begun is an ordinary HTTP error. Destroying
@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "api/models.h"
 #include "api/validate.h"
 #include "base/clock.h"
 #include "protocol/anthropic/response.h"
@@ -98,6 +99,7 @@ class GenerationHandler final : public Handler {
     if (telemetry::ServerMetrics* serving = connection_.context().deps.serving)
       serving->Stage("parse", parse_took_);
     if (!echo.ok()) return connection_.RespondError(echo.status());
+    if (!call_->load_reason.empty()) return AnswerLoad();
 
     const Result<TimePoint> deadline = HeaderDeadline(connection_);
     if (!deadline.ok()) return connection_.RespondError(deadline.status());
@@ -116,6 +118,20 @@ class GenerationHandler final : public Handler {
     keepalive_ = connection_.context().options.keepalive.value_or(
         kind_ == calls::CallKind::kGenerate ? std::chrono::seconds(5) : std::chrono::seconds(15));
     Submit(*std::move(echo));
+  }
+
+  // Models that are served are loaded: the answer is known at once.
+  void AnswerLoad() {
+    const std::vector<api::ModelInfo> models = api::ModelsFor(
+        *connection_.request_context().caller(), connection_.context().deps.inference->Models());
+    if (api::FindGenerator(models, call_->model) == nullptr)
+      return connection_.RespondError(api::ModelNotFound(call_->model));
+    connection_.Respond(200, JsonHeaders(call_->ignored),
+                        calls::LoadBody(kind_, *call_, UnixSeconds()));
+  }
+
+  bool StreamsLines() const {
+    return kind_ == calls::CallKind::kOllamaChat || kind_ == calls::CallKind::kOllamaGenerate;
   }
 
   void Submit(calls::EchoTexts echo) {
@@ -141,7 +157,10 @@ class GenerationHandler final : public Handler {
     }
     running_ = unheard_ = generations_.size();
     heard_.resize(running_);
-    if (call_->stream) {
+    if (call_->stream && StreamsLines()) {
+      // A line of JSON has no form for a comment that keeps the connection open.
+      events_.Open(Duration::zero(), call_->ignored, "", "application/x-ndjson");
+    } else if (call_->stream) {
       events_.Open(
           keepalive_, call_->ignored,
           kind_ == calls::CallKind::kMessages ? protocol::kMessagesPing : protocol::kSsePing);

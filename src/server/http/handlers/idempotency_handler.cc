@@ -28,6 +28,10 @@ bool MayRepeat(RouteId route) {
     case RouteId::kGenerate:
     case RouteId::kInfill:
     case RouteId::kMessages:
+    case RouteId::kOllamaChat:
+    case RouteId::kOllamaGenerate:
+    case RouteId::kOllamaEmbed:
+    case RouteId::kOllamaEmbeddings:
     case RouteId::kResponses:
     case RouteId::kEmbeddings:
     case RouteId::kRerank:

@@ -155,8 +155,9 @@ class RespondAsyncHandler final : public Handler {
 }  // namespace
 
 bool WantsJob(const Route& route, Connection& connection) {
-  return connection.context().deps.jobs != nullptr && CallKindOf(route.id).has_value() &&
-         PreferenceOf(connection.request()).respond_async;
+  const std::optional<calls::CallKind> kind = CallKindOf(route.id);
+  return connection.context().deps.jobs != nullptr && kind.has_value() &&
+         calls::Deferrable(*kind) && PreferenceOf(connection.request()).respond_async;
 }
 
 std::unique_ptr<Handler> MakeRespondAsyncHandler(RouteId route, Connection& connection) {
