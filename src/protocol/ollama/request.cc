@@ -440,8 +440,6 @@ Result<GenerationCall> Finish(Dialect dialect, const Fields& fields, JsonObject 
                               const ParseOptions& options, const IgnoredFields& ignored) {
   const Json converted(std::move(body));
   ASSIGN_OR_RETURN(GenerationCall call, ParseGeneration(dialect, converted, options));
-  // Errors name the fields as those of a chat have them.
-  call.dialect = dialect == Dialect::kInfill ? Dialect::kGenerate : dialect;
   call.shown_model = fields.Text("model");
   call.stream = fields.Flag("stream", true);
   if (fields.Flag("logprobs", false)) {
@@ -451,6 +449,22 @@ Result<GenerationCall> Finish(Dialect dialect, const Fields& fields, JsonObject 
   call.ignored = ignored.names();
   return call;
 }
+
+// The options and members that other routes have under another name.
+constexpr std::array<std::pair<std::string_view, std::string_view>, 13> kOtherNames = {
+    {{"max_tokens", "options.num_predict"},
+     {"temperature", "options.temperature"},
+     {"top_k", "options.top_k"},
+     {"top_p", "options.top_p"},
+     {"min_p", "options.min_p"},
+     {"seed", "options.seed"},
+     {"stop", "options.stop"},
+     {"repetition_penalty", "options.repeat_penalty"},
+     {"presence_penalty", "options.presence_penalty"},
+     {"frequency_penalty", "options.frequency_penalty"},
+     {"chat_template_kwargs", "think"},
+     {"enable_thinking", "think"},
+     {"reasoning_effort", "think"}}};
 
 Result<GenerationCall> LoadOnly(const Fields& fields, const IgnoredFields& ignored) {
   GenerationCall call;
@@ -467,6 +481,15 @@ std::string_view UntaggedName(std::string_view name) {
   constexpr std::string_view kTag = ":latest";
   if (name.size() > kTag.size() && name.ends_with(kTag)) name.remove_suffix(kTag.size());
   return name;
+}
+
+std::string FieldName(const GenerationCall& call, std::string param) {
+  if (param == "messages" && call.dialect == Dialect::kGenerate) return "prompt";
+  for (const auto& [theirs, ours] : kOtherNames) {
+    if (param == theirs) return std::string(ours);
+  }
+  // A member of the template's options, of which `think` is the only one here.
+  return param.starts_with("chat_template_kwargs.") ? "think" : param;
 }
 
 Result<GenerationCall> ParseChat(const Json& body, const ParseOptions& options) {
@@ -505,14 +528,20 @@ Result<GenerationCall> ParseGenerate(const Json& body, const ParseOptions& optio
     if (!system.empty()) return NotSupported("system", "system is not possible with suffix");
     out["input_prefix"] = prompt;
     out["input_suffix"] = suffix;
-    return Finish(Dialect::kInfill, fields, std::move(out), options, ignored);
+    ASSIGN_OR_RETURN(GenerationCall call,
+                     Finish(Dialect::kInfill, fields, std::move(out), options, ignored));
+    call.dialect = Dialect::kGenerate;  // for FieldName()
+    return call;
   }
   RETURN_IF_ERROR(AddThinking(fields, &out));
   JsonArray messages;
   if (!system.empty()) messages.push_back(JsonObject{{"role", "system"}, {"content", system}});
   messages.push_back(JsonObject{{"role", "user"}, {"content", prompt}});
   out["messages"] = std::move(messages);
-  return Finish(Dialect::kChat, fields, std::move(out), options, ignored);
+  ASSIGN_OR_RETURN(GenerationCall call,
+                   Finish(Dialect::kChat, fields, std::move(out), options, ignored));
+  call.dialect = Dialect::kGenerate;  // for FieldName()
+  return call;
 }
 
 Result<EncodingCall> ParseEmbed(EncodingKind kind, const Json& body, const ParseOptions& options) {

@@ -32,6 +32,10 @@ std::string_view UntaggedName(std::string_view name);
 Result<GenerationCall> ParseChat(const Json& body, const ParseOptions& options);
 Result<GenerationCall> ParseGenerate(const Json& body, const ParseOptions& options);
 
+// The client's name of a field that an error names as another route has it: "options.num_predict"
+// for "max_tokens".
+std::string FieldName(const GenerationCall& call, std::string param);
+
 // `kind` is kOllamaEmbed or kOllamaEmbeddings. The result has no inputs if the body asks only to
 // load the model.
 Result<EncodingCall> ParseEmbed(EncodingKind kind, const Json& body, const ParseOptions& options);

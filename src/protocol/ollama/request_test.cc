@@ -136,6 +136,17 @@ TEST(OllamaRequest, RefusesByNameWhatWouldChangeAnAnswer) {
   EXPECT_EQ(message("7"), "messages[0]");
 }
 
+TEST(OllamaRequest, ErrorsOfOtherRoutesGetTheNamesOfThisOne) {
+  const auto chat = Chat(R"("stream":true)");
+  const auto prompt = Generate(R"("prompt":"x")");
+  EXPECT_EQ(FieldName(*chat, "messages"), "messages");
+  EXPECT_EQ(FieldName(*prompt, "messages"), "prompt");
+  EXPECT_EQ(FieldName(*chat, "max_tokens"), "options.num_predict");
+  EXPECT_EQ(FieldName(*chat, "repetition_penalty"), "options.repeat_penalty");
+  EXPECT_EQ(FieldName(*chat, "chat_template_kwargs.enable_thinking"), "think");
+  EXPECT_EQ(FieldName(*chat, "tools[0].function.name"), "tools[0].function.name");
+}
+
 TEST(OllamaRequest, UnknownFieldsAreReportedOrRefused) {
   const auto call = Chat(R"("extra":1,"options":{"warp":2})");
   ASSERT_TRUE(call.ok()) << call.status();

@@ -163,6 +163,50 @@ TEST_F(StreamTest, InfillAnswersAsLlamaCppDoes) {
               HasSubstr(R"("param":"suffix","code":"unsupported_parameter")"));
 }
 
+constexpr char kOllamaBody[] =
+    R"({"model":"fake:latest","messages":[{"role":"user","content":"x"}],"options":{"num_predict":29}})";
+
+TEST_F(StreamTest, OllamaStreamsLinesAndEndsAFailureWithOne) {
+  StartServer();
+  RawClient client(port());
+  client.Send(Post("/api/chat", kOllamaBody));
+  const auto generation = inference_.Generation(0);
+  EXPECT_EQ(generation->request.model, "fake");
+  generation->Started(3);
+  generation->Token("partial");
+  generation->Wake();
+  ASSERT_TRUE(client.WaitFor("partial"));
+  generation->End(Unavailable("engine_stalled", "the engine restarts"));
+  generation->Wake();
+  const RawResponse response = client.Read();
+  EXPECT_EQ(response.status, 200);
+  EXPECT_EQ(response.Header("content-type"), "application/x-ndjson");
+  EXPECT_THAT(response.body, HasSubstr(R"({"model":"fake:latest","created_at":")"));
+  EXPECT_TRUE(response.body.ends_with("\"done\":false}\n{\"error\":\"the engine restarts\"}\n"))
+      << response.body;
+  EXPECT_TRUE(response.complete);
+}
+
+TEST_F(StreamTest, OllamaErrorsNameTheFieldsOfTheClient) {
+  int prompt_tokens = 128;
+  inference_.on_generate = [&](const auto& generation) {
+    generation->usage.prompt_tokens = prompt_tokens;
+    generation->End(InvalidArgument("context_length_exceeded", "numbers"));
+    return OkStatus();
+  };
+  StartServer();
+  const RawResponse refused = Ask(Post("/api/chat", kOllamaBody));
+  EXPECT_EQ(refused.status, 400);
+  EXPECT_EQ(refused.body, R"({"error":"messages: numbers"})");
+  EXPECT_EQ(refused.Header("x-tutti-error-code"), "context_length_exceeded");
+  EXPECT_EQ(Ask(Post("/api/generate", R"({"model":"fake","prompt":"x"})")).body,
+            R"({"error":"prompt: numbers"})");
+  prompt_tokens = 100;
+  EXPECT_EQ(Ask(Post("/api/chat", kOllamaBody)).body,
+            R"({"error":"options.num_predict: numbers"})");
+  EXPECT_EQ(Ask(Post("/api/nothing", "{}")).body.substr(0, 10), R"({"error":")");
+}
+
 TEST_F(StreamTest, SeveralPromptsRunTogetherAndComeBackInOrder) {
   StartServer();
   RawClient client(port());

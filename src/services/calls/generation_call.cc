@@ -134,6 +134,7 @@ Status Blame(const protocol::GenerationCall& call, Status status, size_t index, 
     param = chat ? "messages" : "prompt";
   }
   if (call.dialect == protocol::Dialect::kInfill) param = protocol::InfillParam(std::move(param));
+  if (!call.shown_model.empty()) param = protocol::ollama::FieldName(call, std::move(param));
   if (param == "prompt" && call.requests.size() > 1) param += "[" + std::to_string(index) + "]";
   return std::move(status).WithParam(std::move(param));
 }
