@@ -122,7 +122,8 @@ const FieldRows& OptionRows() {
         Refused("rope_frequency_scale", kOwn, {"0", "0.0", "1", "1.0"},
                 "the model's own value is used"),
     };
-    FieldSpec stop = Row("stop", kOwn, FieldType::kStrings, 1, api::kMaxStopBytes);
+    // An empty text asks for nothing; the route that reads the list refuses one within it.
+    FieldSpec stop = Row("stop", kOwn, FieldType::kStrings, 0, api::kMaxStopBytes);
     stop.count = api::kMaxStops;
     made.push_back(std::move(stop));
     // How a model is loaded and run, and the parameters of samplers that are off.
@@ -435,21 +436,6 @@ Result<JsonObject> Begin(const Fields& fields, bool strict, IgnoredFields* ignor
   return out;
 }
 
-// Parses the converted body. `ignored`: unknown fields of the client's body.
-Result<GenerationCall> Finish(Dialect dialect, const Fields& fields, JsonObject body,
-                              const ParseOptions& options, const IgnoredFields& ignored) {
-  const Json converted(std::move(body));
-  ASSIGN_OR_RETURN(GenerationCall call, ParseGeneration(dialect, converted, options));
-  call.shown_model = fields.Text("model");
-  call.stream = fields.Flag("stream", true);
-  if (fields.Flag("logprobs", false)) {
-    call.logprobs = static_cast<int>(fields.Int("top_logprobs").value_or(0));
-    for (api::GenerateRequest& request : call.requests) request.sampling.logprobs = call.logprobs;
-  }
-  call.ignored = ignored.names();
-  return call;
-}
-
 // The options and members that other routes have under another name.
 constexpr std::array<std::pair<std::string_view, std::string_view>, 13> kOtherNames = {
     {{"max_tokens", "options.num_predict"},
@@ -465,6 +451,26 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 13> kOtherNa
      {"chat_template_kwargs", "think"},
      {"enable_thinking", "think"},
      {"reasoning_effort", "think"}}};
+
+// Parses the converted body. `ignored`: unknown fields of the client's body.
+Result<GenerationCall> Finish(Dialect dialect, const Fields& fields, JsonObject body,
+                              const ParseOptions& options, const IgnoredFields& ignored) {
+  const Json converted(std::move(body));
+  Result<GenerationCall> parsed = ParseGeneration(dialect, converted, options);
+  if (!parsed.ok()) {
+    std::string param = FieldName(GenerationCall(), parsed.status().param());
+    return std::move(parsed).status().WithParam(std::move(param));
+  }
+  GenerationCall call = *std::move(parsed);
+  call.shown_model = fields.Text("model");
+  call.stream = fields.Flag("stream", true);
+  if (fields.Flag("logprobs", false)) {
+    call.logprobs = static_cast<int>(fields.Int("top_logprobs").value_or(0));
+    for (api::GenerateRequest& request : call.requests) request.sampling.logprobs = call.logprobs;
+  }
+  call.ignored = ignored.names();
+  return call;
+}
 
 Result<GenerationCall> LoadOnly(const Fields& fields, const IgnoredFields& ignored) {
   GenerationCall call;

@@ -76,8 +76,9 @@ TEST(OllamaRequest, AcceptsOptionsThatChangeNoAnswer) {
   for (const char* option :
        {R"("num_ctx":4096)", R"("num_thread":8)", R"("num_gpu":-1)", R"("low_vram":true)",
         R"("use_mmap":null)", R"("num_keep":4)", R"("num_batch":512)", R"("typical_p":1.0)",
-        R"("mirostat":0)", R"("mirostat_tau":5)", R"("tfs_z":1)", R"("repeat_last_n":64)",
-        R"("repeat_last_n":64,"repeat_penalty":1.0)", R"("draft_num_predict":4)"}) {
+        R"("stop":"")", R"("stop":[])", R"("mirostat":0)", R"("mirostat_tau":5)", R"("tfs_z":1)",
+        R"("repeat_last_n":64)", R"("repeat_last_n":64,"repeat_penalty":1.0)",
+        R"("draft_num_predict":4)"}) {
     const auto call = Chat(R"("options":{)" + std::string(option) + "}", /*strict=*/true);
     EXPECT_TRUE(call.ok()) << option << " " << call.status();
   }
@@ -94,6 +95,7 @@ TEST(OllamaRequest, RefusesByNameWhatWouldChangeAnAnswer) {
       {R"("options":{"temperature":-1})", "options.temperature"},
       {R"("options":{"top_k":"9"})", "options.top_k"},
       {R"("options":{"num_predict":0})", "options.num_predict"},
+      {R"("options":{"stop":[""]})", "options.stop"},
       {R"("options":[])", "options"},
       {R"("format":"xml")", "format"},
       {R"("format":7)", "format"},
