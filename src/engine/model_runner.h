@@ -54,6 +54,9 @@ struct SequenceSlice {
   // The token after the last one is in `next_token`, or kNoToken where the prompt ends here.
   int prompt_logprobs = -1;
   TokenId next_token = kNoToken;
+  int unscored = 0;  // of them, tokens[0..unscored-1] are left out
+  std::span<const TokenId>
+      alternatives;  // the first of them has these tokens' log-probabilities too
 };
 
 // The history of draw `i` in [0, drafts] of a slice that samples: the tokens drawn before, and the
@@ -92,7 +95,7 @@ struct SliceResult {
   std::array<TokenId, kMaxDrafts> more_tokens = NoTokens();
   std::vector<sampling::RowLogprobs> more_logprobs;  // [drafts] when the sampler asked for them
   std::vector<sampling::RowLogprobs>
-      prompt_logprobs;  // one per token of the slice that has a successor
+      prompt_logprobs;  // one per token of the slice that is scored and has a successor
 
   static constexpr std::array<TokenId, kMaxDrafts> NoTokens() {
     std::array<TokenId, kMaxDrafts> none{};

@@ -48,6 +48,10 @@ struct Request {
   ReasoningLimit reasoning;                          // only with a constraint
   std::vector<TokenId> prediction;  // the answer as the client expects it; may be empty
   bool score_only = false;          // compute the prompt's log-probabilities, draw nothing
+  // Prompt tokens before this one need no log-probabilities; 0: all after the first have some. The
+  // first that has some also has those of `alternatives` there.
+  int score_from = 0;
+  std::vector<TokenId> alternatives;
   // On-demand stepping: a choice draws its next token only while RequestControl::Grant() has
   // allowed more tokens than it drew. A sequence that waits for a grant does not run and is not a
   // slow reader.

@@ -31,6 +31,7 @@ std::unique_ptr<RequestState> MakeRequestState(AdmissionPermit permit, Request r
     s.target_tokens = prompt + output;
     s.tokens.reserve(static_cast<size_t>(s.target_tokens));
     s.tokens.assign(r.prompt.begin(), r.prompt.end());
+    s.scored = std::max(r.score_from - 1, 0);
     // A stepwise request waits for grants between tokens, perhaps forever, so it does not draft.
     if (speculate && !r.stepwise && output > 1) {
       s.lookup.Begin(s.target_tokens, r.prompt);

@@ -435,8 +435,9 @@ bool Scheduler::AddSlice(Sequence& s, int budget, bool may_preempt) {
                                  .branch = s.recurrent.branch});
     count = std::min(count, checkpoint - start);
   }
-  const bool scores = s.scoring() && start < s.prompt_tokens;
-  if (scores)
+  // Rows of the slice before those whose successors' log-probabilities are asked for.
+  const int unscored = std::max(s.request->score_from - 1 - start, 0);
+  if (s.scoring() && start < s.prompt_tokens)
     count = std::min(count, s.prompt_tokens - start);  // the recomputed output is not scored
 
   int needed = BlocksFor(start + count) - s.blocks.size();
@@ -495,7 +496,10 @@ bool Scheduler::AddSlice(Sequence& s, int budget, bool may_preempt) {
   }
   slice.sample = !s.request->score_only && start + count == static_cast<int>(s.tokens.size());
   slice.sampler = slice.sample ? &s.sampler : nullptr;
+  const bool scores = s.scoring() && start < s.prompt_tokens && unscored < count;
   if (scores) {
+    slice.unscored = unscored;
+    if (start + unscored + 1 == s.request->score_from) slice.alternatives = s.request->alternatives;
     slice.prompt_logprobs = s.request->sampling.prompt_logprobs;
     if (start + count < s.prompt_tokens)
       slice.next_token = s.tokens[static_cast<size_t>(start + count)];
@@ -503,7 +507,7 @@ bool Scheduler::AddSlice(Sequence& s, int budget, bool may_preempt) {
   planned.sequence = &s;
   planned.computed_after = start + count;
   planned.scores = scores;
-  planned.score_from = start + 1;
+  planned.score_from = start + 1 + unscored;
   plan_.slices.push_back(slice);
   plan_.tokens += count;
   planned_.push_back(std::move(planned));

@@ -92,12 +92,12 @@ bool Scheduler::WaitsForSiblingOf(const Sequence& s) const {
 }
 
 bool Scheduler::WaitsForLeader(Sequence& s, TimePoint now) const {
-  if (!WaitsForSibling(options_.strategy) || s.suspect || s.root == kv::kNoRoot || s.scoring() ||
+  if (!WaitsForSibling(options_.strategy) || s.suspect || s.root == kv::kNoRoot ||
       !SequenceMemory::Fresh(s))
     return false;
   if (options_.follow <= Duration::zero()) return false;
   if (s.follows_since != TimePoint{} && now - s.follows_since >= options_.follow) return false;
-  const auto tokens = std::span<const TokenId>(s.tokens).first(s.tokens.size() - 1);
+  const auto tokens = std::span<const TokenId>(s.tokens).first(static_cast<size_t>(s.reusable()));
   for (Sequence* leader : running_) {
     const auto done = static_cast<size_t>(leader->reached());
     const auto others = std::span<const TokenId>(leader->tokens);

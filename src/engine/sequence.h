@@ -6,6 +6,7 @@
 // drawing one more token when none is left.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <optional>
@@ -107,7 +108,8 @@ struct Sequence {
   // --- progress ---
   std::vector<TokenId> tokens;  // prompt, then what was drawn; capacity for target_tokens
   int computed = 0;             // tokens whose KV is in `blocks`
-  int scored = 0;  // prompt tokens whose log-probabilities were delivered (the first has none)
+  // Prompt tokens after the first whose log-probabilities were delivered, or are not asked for.
+  int scored = 0;
   kv::BlockTable blocks;
   int indexed = 0;  // leading blocks that are in the prefix index
   kv::BlockId copy_from =
@@ -144,6 +146,12 @@ struct Sequence {
   int output_tokens() const { return static_cast<int>(tokens.size()) - prompt_tokens; }
   bool scoring() const {  // log-probabilities of the prompt are still owed
     return choice == 0 && request->sampling.prompt_logprobs >= 0 && scored < prompt_tokens - 1;
+  }
+  // Tokens whose KV may come from elsewhere: the last one is computed, to draw from, and so are
+  // those that log-probabilities come from.
+  int reusable() const {
+    const int known = static_cast<int>(tokens.size()) - 1;
+    return scoring() ? std::min(scored, known) : known;
   }
   // Tokens to compute before the next draw, or before the end where nothing is drawn.
   int wanted() const {

@@ -18,10 +18,10 @@ void SequenceMemory::Find(const Sequence& s, Reuse& reuse, bool partial) const {
   reuse.branch = 0;
   reuse.window_blocks.clear();
   reuse.partial_window_block = kv::kNoSlot;
-  if (!Fresh(s) || s.scoring()) return;
+  if (!Fresh(s) || s.reusable() == 0) return;
   kv::PrefixIndex::Match& found = reuse.found;
   if (s.root != kv::kNoRoot) {
-    const size_t known = s.tokens.size() - 1;  // one at least is computed anew, to draw from
+    const auto known = static_cast<size_t>(s.reusable());
     const auto tokens = std::span<const TokenId>(s.tokens).first(known);
     reuse.queried = static_cast<int>(known);
     found = pool_.index().Lookup(s.root, tokens, reuse.blocks);
@@ -46,7 +46,7 @@ void SequenceMemory::Find(const Sequence& s, Reuse& reuse, bool partial) const {
       }
     }
   }
-  if (partial) FindWithSibling(s, reuse);
+  if (partial && !s.scoring()) FindWithSibling(s, reuse);
 }
 
 void SequenceMemory::FindWithSibling(const Sequence& s, Reuse& reuse) const {

@@ -205,6 +205,51 @@ TEST(Text, PromptLogprobsAreTheSameAtAnyChunkAndWithoutADraw) {
   }
 }
 
+// R24: labels are scored behind a prompt that comes from the prefix cache, at any chunk.
+TEST(Text, AContinuationIsScoredBehindACachedPrompt) {
+  const std::vector<TokenId> prompt = TestPrompt(1, 100), label = TestPrompt(9, 5);
+  const auto scored = [&](EngineHarness& h, const std::vector<TokenId>& tail, int from,
+                          std::vector<TokenId> alternatives = {}) {
+    std::vector<TokenId> tokens = prompt;
+    tokens.insert(tokens.end(), tail.begin(), tail.end());
+    Request r = TestRequest(std::move(tokens), 0);
+    r.score_only = true;
+    r.sampling.prompt_logprobs = 0;
+    r.score_from = from;
+    r.alternatives = std::move(alternatives);
+    h.MustSubmit(std::move(r));
+    EXPECT_TRUE(h.RunToEnd());
+    const HarnessClient& c = h.client(h.size() - 1);
+    EXPECT_TRUE(c.status().ok()) << c.status();
+    return c.prompt_events;
+  };
+  EngineHarness whole;
+  const auto expected = scored(whole, label, 0);
+  ASSERT_EQ(expected.size(), 105u);
+  const float other = scored(whole, {7}, 0).back().logprobs->chosen.logprob;
+  for (const int chunk : {1, 7, 64, 512}) {
+    EngineOptions options;
+    options.scheduler.prefill_chunk = options.scheduler.prefill_chunk_alone = chunk;
+    EngineHarness h(options);
+    for (const bool cached : {false, true}) {
+      const uint64_t before = h.runner().tokens_computed();
+      const auto events = scored(h, label, 100, {7, label.front()});
+      EXPECT_EQ(h.runner().tokens_computed() - before < 30, cached);
+      EXPECT_EQ(h.client(h.size() - 1).usage.cached_tokens >= 80, cached);
+      ASSERT_EQ(events.size(), 5u);
+      for (size_t i = 0; i < 5; ++i) {
+        EXPECT_EQ(events[i].token, label[i]);
+        ASSERT_TRUE(events[i].logprobs.has_value());
+        EXPECT_EQ(events[i].logprobs->chosen.logprob, expected[100 + i].logprobs->chosen.logprob);
+        EXPECT_EQ(events[i].logprobs->top.size(), i == 0 ? 2u : 0u);
+      }
+      EXPECT_EQ(events[0].logprobs->top[0].logprob, other);
+      EXPECT_EQ(events[0].logprobs->top[1].logprob, events[0].logprobs->chosen.logprob);
+    }
+    EXPECT_THAT(h.runner().violations(), ::testing::IsEmpty());
+  }
+}
+
 TEST(Text, ScoringAPromptOfOneTokenOrWithoutLogprobsEndsAtOnce) {
   for (const int logprobs : {-1, 0}) {
     for (const int length : {1, 20}) {

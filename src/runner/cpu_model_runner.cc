@@ -106,13 +106,14 @@ void StepLayout::AddHeadRows(const engine::SequenceSlice& slice, int32_t index, 
   const bool score = slice.prompt_logprobs >= 0;
   const int32_t first_draw = rows - 1 - slice.drafts;
   CHECK(slice.drafts >= 0 && slice.drafts <= engine::kMaxDrafts && first_draw >= 0);
-  for (int32_t offset = score ? 0 : first_draw; offset < rows; ++offset) {
+  for (int32_t offset = score ? std::min(slice.unscored, first_draw) : first_draw; offset < rows;
+       ++offset) {
     const bool last = offset == rows - 1;
     HeadRow row;
     row.row = first_row + offset;
     row.slice = index;
     row.offset = offset;
-    if (score)
+    if (score && offset >= slice.unscored)
       row.successor = last ? slice.next_token : slice.tokens[static_cast<size_t>(offset) + 1];
     row.sample = offset >= first_draw && slice.sample;
     row.draw = offset - first_draw;
@@ -231,7 +232,8 @@ void CpuModelRunner::Launch(const engine::StepPlan& plan) {
     }
     if (row.successor == kNoToken) continue;
     auto& scored = result_->slices[static_cast<size_t>(row.slice)].prompt_logprobs;
-    scored.resize(std::max(scored.size(), static_cast<size_t>(row.offset) + 1));
+    const int32_t unscored = plan.slices[static_cast<size_t>(row.slice)].unscored;
+    scored.resize(std::max(scored.size(), static_cast<size_t>(row.offset - unscored) + 1));
   }
   if (!plan.slices.empty() || !plan.copies.empty()) {
     last_layer_.store(INT_MAX, std::memory_order_relaxed);
@@ -373,8 +375,10 @@ void CpuModelRunner::FinishRow(const engine::StepPlan& plan, const HeadRow& row,
   if (options_.logits_tap != nullptr)
     options_.logits_tap(slice.sequence, slice.start + row.offset, logits);
   if (row.successor != kNoToken) {
-    result.prompt_logprobs[static_cast<size_t>(row.offset)] =
-        sampling::RowLogprobsOf(logits, row.successor, slice.prompt_logprobs, slot.scratch);
+    const bool first = row.offset == slice.unscored;
+    result.prompt_logprobs[static_cast<size_t>(row.offset - slice.unscored)] =
+        sampling::RowLogprobsOf(logits, row.successor, slice.prompt_logprobs, slot.scratch,
+                                first ? slice.alternatives : std::span<const TokenId>());
   }
   if (!row.sample) return;
 

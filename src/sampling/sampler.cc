@@ -384,7 +384,7 @@ Draw SampleRow(std::span<float> logits, const RowState& state, SamplerScratch& s
 }
 
 RowLogprobs RowLogprobsOf(std::span<const float> logits, TokenId chosen, int top,
-                          SamplerScratch& scratch) {
+                          SamplerScratch& scratch, std::span<const TokenId> named) {
   RowLogprobs result;
   result.chosen = {chosen, std::numeric_limits<float>::quiet_NaN()};
   scratch.block_max.resize(RowBlocks(logits.size()));
@@ -404,6 +404,10 @@ RowLogprobs RowLogprobsOf(std::span<const float> logits, TokenId chosen, int top
     result.top.reserve(scratch.candidates.size());
     for (const auto& candidate : scratch.candidates)
       result.top.push_back({candidate.token, logprob(candidate.logit)});
+  }
+  for (const TokenId token : named) {
+    if (token >= 0 && static_cast<size_t>(token) < logits.size())
+      result.top.push_back({token, logprob(logits[static_cast<size_t>(token)])});
   }
   return result;
 }

@@ -76,10 +76,10 @@ Status LogitsNotFinite();
 // outside the row are ignored wherever they occur.
 Draw SampleRow(std::span<float> logits, const RowState& state, SamplerScratch& scratch);
 
-// Log-probabilities of `chosen` and the `top` most probable tokens of a raw row. Sums in a fixed
-// order. A row that is not finite gives NaN for `chosen` and an empty list; the engine fails that
-// sequence.
+// Log-probabilities of `chosen`, of the `top` most probable tokens of a raw row, and then of the
+// tokens `named` that are inside the row. Sums in a fixed order. A row that is not finite gives NaN
+// for `chosen` and an empty list; the engine fails that sequence.
 RowLogprobs RowLogprobsOf(std::span<const float> logits, TokenId chosen, int top,
-                          SamplerScratch& scratch);
+                          SamplerScratch& scratch, std::span<const TokenId> named = {});
 
 }  // namespace tutti::sampling

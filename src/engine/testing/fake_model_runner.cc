@@ -255,12 +255,13 @@ void FakeModelRunner::RunSlice(const SequenceSlice& slice, SliceResult& result) 
           result.more_logprobs.push_back(std::move(logprobs).value_or(sampling::RowLogprobs()));
       }
     }
-    if (slice.prompt_logprobs >= 0) {
+    if (slice.prompt_logprobs >= 0 && i >= slice.unscored) {
       const TokenId next = i + 1 < n ? slice.tokens[static_cast<size_t>(i) + 1] : slice.next_token;
       if (next != kNoToken) {
         FillRow(KeyOf(row, token));
-        result.prompt_logprobs.push_back(
-            sampling::RowLogprobsOf(row_, next, slice.prompt_logprobs, scratch_));
+        result.prompt_logprobs.push_back(sampling::RowLogprobsOf(
+            row_, next, slice.prompt_logprobs, scratch_,
+            i == slice.unscored ? slice.alternatives : std::span<const TokenId>()));
       }
     }
   }
