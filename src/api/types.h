@@ -189,6 +189,18 @@ struct CacheControl {
 
 enum class Priority { kInteractive, kFlex, kBatch };  // first to last; waiting lifts a request
 
+// A text to score as the answer to a prompt, one of several labels of a question.
+struct Continuation {
+  std::string text;  // not empty; never yields special tokens
+  // Other texts to score after the same prompt. Those of one token are scored along with `text`, as
+  // TokenLogprobs::top of its first token, in this order.
+  std::vector<std::string> others = {};
+  // `text` is among `others` of another request with the same prompt. If it is one token, this
+  // request computes nothing.
+  bool covered = false;
+  friend bool operator==(const Continuation&, const Continuation&) = default;
+};
+
 struct GenerateRequest {
   std::string request_id;  // <= 128 of [A-Za-z0-9._-]; appears in logs
   std::string model;       // served name or alias
@@ -227,6 +239,9 @@ struct GenerateRequest {
   size_t call_bytes = 0;
   bool score_only =
       false;  // max_tokens 0: prefill for prompt log-probabilities, no token is generated
+  // With `score_only`, without prompt_logprobs: this text follows the prompt, and only its tokens
+  // have log-probabilities. Unlike with prompt_logprobs, the prompt may come from the prefix cache.
+  std::optional<Continuation> continuation = {};
 };
 
 enum class FinishReason {

@@ -30,6 +30,14 @@ Status CheckSize(const char* param, size_t size, size_t limit) {
                              " entries; at most " + std::to_string(limit) + " are allowed");
 }
 
+Status CheckLabel(const std::string& label) {
+  if (label.empty() || label.size() > kMaxLabelBytes) {
+    return BadValue("continuation",
+                    "a label must hold 1 to " + std::to_string(kMaxLabelBytes) + " bytes");
+  }
+  return CheckUtf8(label, "continuation");
+}
+
 Status ValidateToolCalls(const ChatPrompt& chat) {
   for (size_t i = 0; i < chat.messages.size(); ++i) {
     const ChatMessage& message = chat.messages[i];
@@ -116,6 +124,14 @@ Status ValidateRequest(const GenerateRequest& request) {
     return BadValue("logprobs", "at most 20 log-probabilities per token");
   if (p.prompt_logprobs < -1 || p.prompt_logprobs > kMaxLogprobs) {
     return BadValue("prompt_logprobs", "at most 20 log-probabilities per token");
+  }
+  if (request.continuation.has_value()) {
+    const Continuation& continuation = *request.continuation;
+    if (!request.score_only || p.prompt_logprobs >= 0 || request.truncate_prompt_tokens)
+      return BadValue("continuation", "a continuation is scored alone, after a whole prompt");
+    RETURN_IF_ERROR(CheckSize("continuation", continuation.others.size(), kMaxLabels - 1));
+    RETURN_IF_ERROR(CheckLabel(continuation.text));
+    for (const std::string& other : continuation.others) RETURN_IF_ERROR(CheckLabel(other));
   }
   if (request.score_only) {
     if (p.max_tokens.value_or(0) != 0)
@@ -258,6 +274,10 @@ size_t RequestBytes(const GenerateRequest& request) {
     for (const std::string& choice : request.constraint->choices) bytes += choice.size();
   }
   for (const std::string& stop : s.stop) bytes += stop.size();
+  if (request.continuation) {
+    bytes += request.continuation->text.size();
+    for (const std::string& other : request.continuation->others) bytes += other.size();
+  }
   return bytes;
 }
 

@@ -254,6 +254,12 @@ void ToWire(const api::GenerateRequest& request, TimePoint now, v1::WireGenerate
   wire->set_call_bytes(request.call_bytes);
   wire->set_score_only(request.score_only);
   wire->set_prediction(request.prediction);
+  if (request.continuation) {
+    v1::WireContinuation* continuation = wire->mutable_continuation();
+    continuation->set_text(request.continuation->text);
+    for (const std::string& other : request.continuation->others) continuation->add_others(other);
+    continuation->set_covered(request.continuation->covered);
+  }
   if (request.max_reasoning_tokens) wire->set_max_reasoning_tokens(*request.max_reasoning_tokens);
   if (request.constraint) {
     v1::WireConstraint* constraint = wire->mutable_constraint();
@@ -278,6 +284,12 @@ api::GenerateRequest FromWire(const v1::WireGenerate& wire, TimePoint now) {
   request.call_bytes = wire.call_bytes();
   request.score_only = wire.score_only();
   request.prediction = wire.prediction();
+  if (wire.has_continuation()) {
+    const v1::WireContinuation& from = wire.continuation();
+    request.continuation = api::Continuation{.text = from.text(),
+                                             .others = {from.others().begin(), from.others().end()},
+                                             .covered = from.covered()};
+  }
   if (wire.has_max_reasoning_tokens()) request.max_reasoning_tokens = wire.max_reasoning_tokens();
   if (wire.has_constraint()) {
     const v1::WireConstraint& from = wire.constraint();

@@ -71,6 +71,7 @@ api::GenerateRequest FullRequest() {
   request.score_only = true;
   request.prediction = "as it will be";
   request.max_reasoning_tokens = 7;
+  request.continuation = {.text = "a", .others = {"b", "c"}, .covered = true};
   request.constraint = {.kind = api::Constraint::Kind::kChoice,
                         .text = "t",
                         .choices = {"a", "b\xff"},

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <new>
 #include <random>
+#include <set>
 #include <utility>
 
 #include "api/models.h"
@@ -51,6 +52,23 @@ Status CheckTools(const api::Prompt& prompt) {
   return chat == nullptr ? OkStatus() : chat_template::CheckToolSchemas(chat->tools);
 }
 
+// Tokens of a label, which stands behind a prompt. Encoded as text: a client's text never becomes a
+// control token, here as in messages.
+std::vector<TokenId> EncodeLabel(const ServedModel& model, const std::string& label) {
+  return model.tokenizer->Encode(model.chat_template ? label : " " + label, {.add_special = false});
+}
+
+// A chat as text for a model without a chat template, up to where a label follows.
+void WritePlainly(api::Prompt* prompt) {
+  const auto* const chat = std::get_if<api::ChatPrompt>(prompt);
+  if (chat == nullptr) return;
+  api::TextPrompt text;
+  text.parse_special = false;
+  for (const api::ChatMessage& message : chat->messages) text.text += message.content + "\n\n";
+  text.text += "Answer:";
+  *prompt = std::move(text);
+}
+
 // FNV-1a.
 uint64_t CanonicalBodyHash(std::span<const TokenId> tokens) {
   uint64_t print = 0xcbf29ce484222325U;
@@ -76,6 +94,8 @@ struct Gateway::Pending : std::enable_shared_from_this<Pending> {
   api::ReasoningTags tags;
   api::ReasoningMode reasoning = api::ReasoningMode::kKeep;
   AnswerFrame frame;
+  int score_from = 0;                 // as engine::Request
+  std::vector<TokenId> alternatives;  // as engine::Request
 };
 
 Gateway::Gateway(const GatewayOptions& options, const Clock& clock)
@@ -131,6 +151,13 @@ Result<Gateway::Stepwise> Gateway::Accept(api::GenerateRequest request,
   if (model->engine == nullptr) {
     return BadValue("model", "model " + model->info.id + " generates no text");
   }
+  if (request.continuation && request.continuation->covered &&
+      EncodeLabel(*model, request.continuation->text).size() == 1) {
+    RETURN_IF_ERROR(api::ValidateRequest(request));
+    const auto stream = std::make_shared<api::TokenStream>(std::move(waker), request.observer);
+    stream->Finish(OkStatus(), {}, {});
+    return Stepwise{api::Generation(stream, nullptr), nullptr};
+  }
   const auto reject = [model](Status status) {
     if (model->metrics != nullptr) model->metrics->RequestRejected(status.reason());
     return status;
@@ -143,7 +170,7 @@ Result<Gateway::Stepwise> Gateway::Accept(api::GenerateRequest request,
   const std::shared_ptr<Pending> pending = *std::move(queued);
   pending->stepwise = stepwise;
   const std::shared_ptr<engine::RequestControl> control = pending->permit.control();
-  if (answers_ != nullptr && !stepwise)
+  if (answers_ != nullptr && !stepwise && !pending->request.continuation)
     pending->answer = answers_->Open(&pending->request, waker, control);
   Stepwise accepted{{}, control};
   if (pending->answer != nullptr) {
@@ -245,13 +272,40 @@ Status Gateway::CompileAndSubmit(Pending& pending) try {
   return OutOfMemory();
 }
 
+// Puts the continuation behind the prompt.
+Status Gateway::ReadContinuation(Pending& pending) {
+  const api::Continuation& continuation = *pending.request.continuation;
+  std::set<std::vector<TokenId>> known;
+  const auto encode = [&](const std::string& text,
+                          const std::string& param) -> Result<std::vector<TokenId>> {
+    std::vector<TokenId> tokens = EncodeLabel(*pending.model, text);
+    if (tokens.empty()) return BadValue(param, "the label has no tokens");
+    RETURN_IF_ERROR(pending.model->CheckRows(tokens, param));
+    if (!known.insert(tokens).second)
+      return BadValue(param, "the label has the same tokens as another");
+    return tokens;
+  };
+  ASSIGN_OR_RETURN(const std::vector<TokenId> tokens, encode(continuation.text, "continuation"));
+  for (size_t i = 0; i < continuation.others.size(); ++i) {
+    ASSIGN_OR_RETURN(const std::vector<TokenId> other,
+                     encode(continuation.others[i], api::ElementPath("continuation", i + 1)));
+    if (other.size() == 1) pending.alternatives.push_back(other.front());
+  }
+  pending.score_from = static_cast<int>(pending.prompt.tokens.size());
+  pending.prompt.tokens.insert(pending.prompt.tokens.end(), tokens.begin(), tokens.end());
+  pending.request.sampling.prompt_logprobs = 0;
+  return OkStatus();
+}
+
 Status Gateway::ReadPrompt(Pending& pending) {
   pending.begin = clock_.Now();
   api::GenerateRequest& in = pending.request;
   RETURN_IF_ERROR(CheckTools(in.prompt));
+  if (in.continuation && !pending.model->chat_template) WritePlainly(&in.prompt);
   ASSIGN_OR_RETURN(pending.prompt, PreparePrompt(*pending.model, in.prompt, UnixSeconds(),
                                                  in.truncate_prompt_tokens));
   RETURN_IF_ERROR(pending.model->CheckRows(pending.prompt.tokens, PromptParam(in.prompt)));
+  if (in.continuation) RETURN_IF_ERROR(ReadContinuation(pending));
   pending.usage.prompt_tokens = static_cast<int>(pending.prompt.tokens.size());
   pending.tags = TagsOf(*pending.model, in.prompt, pending.prompt.text);
   pending.reasoning = ReasoningOf(*pending.model, in.prompt);
@@ -324,6 +378,8 @@ Status Gateway::Submit(Pending& pending, std::shared_ptr<grammar::TokenMasker> c
   out.cache_salt = std::move(in.cache_salt);
   out.use_prefix_cache = in.use_prefix_cache;
   out.score_only = in.score_only;
+  out.score_from = pending.score_from;
+  out.alternatives = std::move(pending.alternatives);
   out.constraint = std::move(constraint);
   out.reasoning = ReasoningLimitOf(*pending.model, in, pending.frame);
   if (pending.model->engine->speculates() && !in.prediction.empty()) {

@@ -87,6 +87,7 @@ class Gateway final : public api::Inference {
   // The parts of Prepare(). ReadPrompt() makes the prompt's tokens. CompileAndSubmit() runs on the
   // compile pool if a grammar must be compiled. Submit() hands the request to the engine.
   Status ReadPrompt(Pending& pending);
+  static Status ReadContinuation(Pending& pending);
   Status CompileAndSubmit(Pending& pending);
   Status Submit(Pending& pending, std::shared_ptr<grammar::TokenMasker> constraint);
   // Runs the next part on a pool and rejects the request if it fails.

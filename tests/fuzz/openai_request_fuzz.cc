@@ -45,6 +45,12 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     CheckGeneration(protocol::Dialect::kInfill, body->root(), options);
     return 0;
   }
+  if ((choice & 32) != 0) {
+    CheckGeneration(
+        (choice & 1) != 0 ? protocol::Dialect::kSystemOne : protocol::Dialect::kDecisions,
+        body->root(), options);
+    return 0;
+  }
   switch (choice % 6) {
     case 0:
     case 1:

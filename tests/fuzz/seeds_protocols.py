@@ -86,6 +86,18 @@ def requests():
     }
     for number, (name, body) in enumerate(infills.items()):
         files[name] = bytes([64 + 128 * (number % 2)]) + json.dumps(body).encode()
+    asked = {
+        "decisions": {"model": "m", "input": [{"role": "user", "content": [{"type": "input_text", "text": "a"}]}], "questions": [
+            {"type": "predicate", "name": "p", "instructions": "x"},
+            {"type": "choice", "instructions": "x", "choices": [{"value": "a", "description": "b"}, {"value": True}]},
+            {"type": "score", "instructions": "x", "levels": [{"label": "a"}, {"label": "b"}]}]},
+        "systemone": {"model": "m", "state": {"a": 1}, "questions": {
+            "p": {"type": "noul", "instructions": "x", "criteria": {"true": "a"}},
+            "c": {"type": "choice", "instructions": ["x"], "criteria": {"a": "b", "c": None}},
+            "s": {"type": "score", "instructions": "x", "criteria": ["a", "b"]}}},
+    }
+    for number, (name, body) in enumerate(asked.items()):
+        files[name] = bytes([32 + number]) + json.dumps(body).encode()
     return files
 
 

@@ -3,6 +3,7 @@
 
 #include "api/names.h"
 #include "api/output_parser.h"
+#include "protocol/openai/decisions.h"
 #include "protocol/openai/infill.h"
 #include "protocol/openai/parts.h"
 
@@ -73,7 +74,9 @@ class JsonAnswer final : public ResponseWriter {
         WriteGenerate(&json);
         return;
       case Dialect::kInfill:
-        return;  // has a writer of its own (protocol/openai/infill.h)
+      case Dialect::kDecisions:
+      case Dialect::kSystemOne:
+        return;  // have writers of their own (protocol/openai/infill.h, decisions.h)
     }
   }
 
@@ -213,6 +216,7 @@ std::unique_ptr<ResponseWriter> MakeWholeAnswer(const GenerationCall& call, Resp
 std::unique_ptr<ResponseWriter> MakeResponseWriter(const GenerationCall& call, ResponseHead head,
                                                    std::vector<std::string> echo_texts) {
   if (call.dialect == Dialect::kInfill) return MakeInfillWriter(call, std::move(head));
+  if (!call.questions.empty()) return MakeDecisionsWriter(call, std::move(head));
   if (!call.stream) return MakeWholeAnswer(call, std::move(head), std::move(echo_texts));
   switch (call.dialect) {
     case Dialect::kChat:
@@ -222,6 +226,8 @@ std::unique_ptr<ResponseWriter> MakeResponseWriter(const GenerationCall& call, R
     case Dialect::kGenerate:
       return MakeGenerateStream(call, std::move(head));
     case Dialect::kInfill:
+    case Dialect::kDecisions:
+    case Dialect::kSystemOne:
       break;
   }
   return nullptr;

@@ -6,6 +6,7 @@
 #include "api/validate.h"
 #include "protocol/json/field_error.h"
 #include "protocol/json/text_content.h"
+#include "protocol/openai/decisions.h"
 #include "protocol/openai/infill.h"
 #include "protocol/schema/chat_fields.h"
 #include "protocol/schema/field_check.h"
@@ -257,6 +258,9 @@ Scope ScopeOf(Dialect dialect) {
       return kGenerate;
     case Dialect::kInfill:
       return kInfill;
+    case Dialect::kDecisions:
+    case Dialect::kSystemOne:
+      break;  // parsed in protocol/openai/decisions.h
   }
   return kChat;
 }
@@ -330,6 +334,8 @@ Result<api::ChatPrompt> ParseChatPrompt(const CheckedObject& object, bool strict
 
 Result<GenerationCall> ParseGeneration(Dialect dialect, const Json& body,
                                        const ParseOptions& options) {
+  if (dialect == Dialect::kDecisions || dialect == Dialect::kSystemOne)
+    return ParseDecisions(dialect, body, options);
   IgnoredFields ignored;
   ASSIGN_OR_RETURN(const CheckedObject object,
                    CheckedObject::Check(ScopeOf(dialect), body, "", options.strict, &ignored));

@@ -1,5 +1,5 @@
-// OpenAI dialect, inbound: parses JSON bodies of chat, completions, /generate and /infill to
-// api::GenerateRequest. Pure.
+// OpenAI dialect, inbound: parses JSON bodies of chat, completions, /generate, /infill and
+// decisions to api::GenerateRequest. Pure.
 #pragma once
 
 #include <string>
@@ -8,11 +8,12 @@
 #include "api/types.h"
 #include "base/status.h"
 #include "protocol/json/json.h"
+#include "protocol/openai/decision_questions.h"
 #include "protocol/schema/checked_object.h"
 
 namespace tutti::protocol {
 
-enum class Dialect { kChat, kText, kGenerate, kInfill };
+enum class Dialect { kChat, kText, kGenerate, kInfill, kDecisions, kSystemOne };
 
 // One client call: the requests and the format of the answer. Completions with several prompts make
 // several requests; choices are numbered prompt_index * n + choice.
@@ -35,8 +36,9 @@ struct GenerationCall {
   bool prompt_logprobs = false;
   bool skip_special_tokens = true;
   bool timings = false;
-  std::string service_tier = "default";  // echoed
-  std::vector<std::string> ignored;      // unknown fields, for x-tutti-ignored
+  std::vector<DecisionQuestion> questions = {};  // kDecisions, kSystemOne
+  std::string service_tier = "default";          // echoed
+  std::vector<std::string> ignored;              // unknown fields, for x-tutti-ignored
 
   int choices() const { return static_cast<int>(requests.size()) * requests.front().n; }
 };

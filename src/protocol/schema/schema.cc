@@ -30,7 +30,8 @@ std::vector<FieldSpec> BatchRows() {
   return {
       Required(Text("input_file_id", kBatch, 1, kNameBytes)),
       Required(Choice("endpoint", kBatch,
-                      "/v1/responses|/v1/chat/completions|/v1/completions|/v1/embeddings")),
+                      "/v1/responses|/v1/chat/completions|/v1/completions|/v1/embeddings|"
+                      "/v1/decisions|/v1/systemone")),
       Required(Choice("completion_window", kBatch, "24h")),
       Row("metadata", kBatch, FieldType::kObject, 0, kMetadataBytes),
       Row("output_expires_after", kBatch, FieldType::kAny),

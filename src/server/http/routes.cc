@@ -84,6 +84,8 @@ constexpr auto kRoutes = std::to_array<Route>({
     {"/v1/completions", "POST", RouteId::kText, to::kGeneration, kGenerate, OpKind::kCompletion},
     {"/generate", "POST", RouteId::kGenerate, to::kGeneration, kGenerate, OpKind::kGenerate},
     {"/infill", "POST", RouteId::kInfill, to::kGeneration, kGenerate, OpKind::kCompletion},
+    {"/v1/decisions", "POST", RouteId::kDecisions, to::kGeneration, kGenerate, OpKind::kScore},
+    {"/v1/systemone", "POST", RouteId::kSystemOne, to::kGeneration, kGenerate, OpKind::kScore},
     MessagesRoute("/v1/messages", "POST", RouteId::kMessages, to::kGeneration, kGenerate,
                   OpKind::kChat),
     MessagesRoute("/v1/messages/count_tokens", "POST", RouteId::kCountTokens, to::kTokenizer,
@@ -351,6 +353,10 @@ std::optional<calls::CallKind> CallKindOf(RouteId route) {
       return calls::CallKind::kGenerate;
     case RouteId::kInfill:
       return calls::CallKind::kInfill;
+    case RouteId::kDecisions:
+      return calls::CallKind::kDecisions;
+    case RouteId::kSystemOne:
+      return calls::CallKind::kSystemOne;
     case RouteId::kMessages:
       return calls::CallKind::kMessages;
     case RouteId::kOllamaChat:

@@ -19,8 +19,10 @@ enum class RouteId {
   kChat,
   kText,
   kGenerate,
-  kInfill,    // POST /infill
-  kMessages,  // POST /v1/messages
+  kInfill,     // POST /infill
+  kDecisions,  // POST /v1/decisions
+  kSystemOne,  // POST /v1/systemone
+  kMessages,   // POST /v1/messages
   // Ollama's API
   kOllamaChat,
   kOllamaGenerate,

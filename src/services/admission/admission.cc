@@ -84,7 +84,9 @@ int64_t InputTokens(const api::EncodeInput& input) {
 }
 
 limits::Estimate EstimateOf(const api::GenerateRequest& request) {
-  const int64_t prompt = PromptTokens(request.prompt);
+  // Most labels of a question are scored by the first one's request.
+  const bool covered = request.continuation && request.continuation->covered;
+  const int64_t prompt = covered ? 1 : PromptTokens(request.prompt);
   const int64_t output =
       request.score_only ? 0 : request.sampling.max_tokens.value_or(kExpectedOutput);
   return {.tokens = prompt + output * request.n, .queued_tokens = prompt};

@@ -32,6 +32,8 @@ std::optional<calls::CallKind> KindOf(const std::string& endpoint) {
   if (endpoint == "/v1/chat/completions") return calls::CallKind::kChat;
   if (endpoint == "/v1/completions") return calls::CallKind::kText;
   if (endpoint == protocol::kMessagesEndpoint) return calls::CallKind::kMessages;
+  if (endpoint == "/v1/decisions") return calls::CallKind::kDecisions;
+  if (endpoint == "/v1/systemone") return calls::CallKind::kSystemOne;
   if (endpoint == "/v1/embeddings") return calls::CallKind::kEmbeddings;
   return std::nullopt;
 }

@@ -87,11 +87,11 @@ void Write(const api::SamplingParams& sampling, Words* words) {
 void Write(const api::GenerateRequest& request, const api::SamplingParams& sampled, Words* words) {
   // All members by name, as above. Members that are not written do not change the answer: caller,
   // time and priority, truncation (the tokens of the prompt are in the key), prediction, and cache
-  // control.
+  // control. Scores of a continuation are never cached.
   const auto& [request_id, model, prompt, sampling, constraint, max_reasoning_tokens, n, priority,
                deadline, detached, caller, user, route, rate_limits, cache, cache_report, tenant,
                tenant_weight, observer, cache_salt, cache_scope, use_prefix_cache, prediction,
-               truncate_prompt_tokens, call_bytes, score_only] = request;
+               truncate_prompt_tokens, call_bytes, score_only, continuation] = request;
   *words << !cache_scope.empty() << (cache_scope.empty() ? tenant : cache_scope);
   *words << cache_salt << n << score_only;
   *words << max_reasoning_tokens.value_or(-1);

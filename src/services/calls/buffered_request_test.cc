@@ -164,9 +164,9 @@ TEST_F(BufferedRequestTest, ACallOfAModelThatIsStillBeingLoadedIsTaken) {
 }
 
 TEST_F(BufferedRequestTest, KindsAreKnownByName) {
-  for (const CallKind kind :
-       {CallKind::kChat, CallKind::kText, CallKind::kGenerate, CallKind::kInfill,
-        CallKind::kEmbeddings, CallKind::kRerank, CallKind::kScore})
+  for (const CallKind kind : {CallKind::kChat, CallKind::kText, CallKind::kGenerate,
+                              CallKind::kInfill, CallKind::kDecisions, CallKind::kSystemOne,
+                              CallKind::kEmbeddings, CallKind::kRerank, CallKind::kScore})
     EXPECT_EQ(KindNamed(NameOf(kind)), kind);
   EXPECT_FALSE(KindNamed("").has_value());
 }

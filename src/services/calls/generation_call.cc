@@ -10,6 +10,7 @@
 #include "protocol/json/json.h"
 #include "protocol/ollama/request.h"
 #include "protocol/ollama/response.h"
+#include "protocol/openai/decisions.h"
 #include "protocol/openai/infill.h"
 
 namespace tutti::calls {
@@ -21,7 +22,7 @@ struct KindRow {
   std::string_view id_prefix = "chatcmpl-";  // of responses
   protocol::Dialect dialect = protocol::Dialect::kChat;
 };
-constexpr std::array<KindRow, 10> kKinds = {{
+constexpr std::array<KindRow, 12> kKinds = {{
     {CallKind::kChat, "chat.completions"},
     {CallKind::kText, "completions", "cmpl-", protocol::Dialect::kText},
     {CallKind::kGenerate, "generate", "gen-", protocol::Dialect::kGenerate},
@@ -29,6 +30,8 @@ constexpr std::array<KindRow, 10> kKinds = {{
     {CallKind::kInfill, "infill", "infill-", protocol::Dialect::kInfill},
     {CallKind::kOllamaChat, "api.chat"},
     {CallKind::kOllamaGenerate, "api.generate"},
+    {CallKind::kDecisions, "decisions", "dec-", protocol::Dialect::kDecisions},
+    {CallKind::kSystemOne, "systemone", "dec-", protocol::Dialect::kSystemOne},
     {CallKind::kEmbeddings, "embeddings"},
     {CallKind::kRerank, "rerank"},
     {CallKind::kScore, "score"},
@@ -132,6 +135,10 @@ Status Blame(const protocol::GenerationCall& call, Status status, size_t index, 
     param = "max_tokens";  // the prompt alone would do
   } else if (too_long) {
     param = chat ? "messages" : "prompt";
+  }
+  if (!call.questions.empty()) {
+    param = protocol::DecisionParam(call, param, index);
+    return std::move(status).WithParam(std::move(param));
   }
   if (call.dialect == protocol::Dialect::kInfill) param = protocol::InfillParam(std::move(param));
   if (!call.shown_model.empty()) param = protocol::ollama::FieldName(call, std::move(param));

@@ -29,6 +29,8 @@ enum class CallKind : uint8_t {
   kInfill,
   kOllamaChat,
   kOllamaGenerate,
+  kDecisions,
+  kSystemOne,
   // Calls of encoders.
   kEmbeddings,
   kRerank,

@@ -27,6 +27,8 @@ bool MayRepeat(RouteId route) {
     case RouteId::kText:
     case RouteId::kGenerate:
     case RouteId::kInfill:
+    case RouteId::kDecisions:
+    case RouteId::kSystemOne:
     case RouteId::kMessages:
     case RouteId::kOllamaChat:
     case RouteId::kOllamaGenerate:
