@@ -491,8 +491,10 @@ std::string_view UntaggedName(std::string_view name) {
 
 std::string FieldName(const GenerationCall& call, std::string param) {
   if (param == "messages" && call.dialect == Dialect::kGenerate) return "prompt";
+  const size_t index = std::min(param.find('['), param.size());  // of an element: stop[0]
   for (const auto& [theirs, ours] : kOtherNames) {
-    if (param == theirs) return std::string(ours);
+    if (std::string_view(param).substr(0, index) == theirs)
+      return std::string(ours) + param.substr(index);
   }
   // A member of the template's options, of which `think` is the only one here.
   return param.starts_with("chat_template_kwargs.") ? "think" : param;

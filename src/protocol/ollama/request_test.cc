@@ -95,7 +95,7 @@ TEST(OllamaRequest, RefusesByNameWhatWouldChangeAnAnswer) {
       {R"("options":{"temperature":-1})", "options.temperature"},
       {R"("options":{"top_k":"9"})", "options.top_k"},
       {R"("options":{"num_predict":0})", "options.num_predict"},
-      {R"("options":{"stop":[""]})", "options.stop"},
+      {R"("options":{"stop":[""]})", "options.stop[0]"},
       {R"("options":[])", "options"},
       {R"("format":"xml")", "format"},
       {R"("format":7)", "format"},
