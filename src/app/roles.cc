@@ -79,7 +79,8 @@ std::string NameOfThisProcess() {
   return std::string(host.data()) + ":" + std::to_string(getpid());
 }
 
-v1::Hello HelloOf(const Settings& settings, LocalInference& inference) {
+v1::Hello HelloOf(const Settings& settings, const std::vector<ModelRef>& models,
+                  LocalInference& inference) {
   v1::Hello hello;
   hello.set_protocol(cluster::kProtocol);
   hello.set_name(NameOfThisProcess());
@@ -93,8 +94,16 @@ v1::Hello HelloOf(const Settings& settings, LocalInference& inference) {
   }
   hello.set_places(static_cast<int>(std::min<int64_t>(places, 1 << 20)));
   hello.set_max_num_seqs(std::max(inference.gateway().Load().max_num_seqs, 1));
-  if (const auto table = KernelsFromSettings(settings); table.ok())
-    hello.set_arithmetic(std::string(kernels::IsaName((*table)->isa)) + " " + kVersion);
+  // An answer goes on at another worker only if it computes the same bits.
+  if (const auto table = KernelsFromSettings(settings); table.ok()) {
+    std::string arithmetic = std::string(kernels::IsaName((*table)->isa)) + " " + kVersion;
+    for (const std::string_view option : {"dtype", "kv-dtype", "context"})
+      arithmetic += " " + std::string(option) + "=" + settings.Text(option);
+    for (const ModelRef& model : models) {
+      if (!model.dtype.empty()) arithmetic += " " + model.served_name + ":" + model.dtype;
+    }
+    hello.set_arithmetic(arithmetic);
+  }
   return hello;
 }
 
@@ -239,7 +248,7 @@ Status RunWorker(const Settings& settings, const std::vector<ModelRef>& models) 
           return static_cast<uint64_t>(
               caches.Flush(tenant == nullptr ? std::nullopt : std::optional(*tenant)));
         }};
-    v1::Hello hello = HelloOf(settings, inference);
+    v1::Hello hello = HelloOf(settings, models, inference);
     auto made = broker
                     ? cluster::OpenChannelLink(broker::MakeBroker(broker->access),
                                                {.name = broker->name, .broker = frontend},
