@@ -48,6 +48,12 @@ double DraftPass(const RunnerLimits& limits, const ModelRunner* draft) {
          static_cast<double>(limits.weight_bytes);
 }
 
+SchedulerOptions WithFollowAge(const EngineOptions& options) {
+  SchedulerOptions out = options.scheduler;
+  out.follow_age = options.queue.age / 2;
+  return out;
+}
+
 }  // namespace
 
 DecoderInstance::DecoderInstance(const EngineOptions& options,
@@ -62,7 +68,7 @@ DecoderInstance::DecoderInstance(const EngineOptions& options,
       max_model_len_(std::min(limits_.context, limits_.kv_blocks * kBlockTokens)),
       pool_(limits_.kv_blocks, RandomlyKeyed(options.prefix_hash_bits), limits_.state_slots,
             limits_.window_blocks),
-      scheduler_(options.scheduler, limits_, &pool_, DraftPass(limits_, dependencies.draft)),
+      scheduler_(WithFollowAge(options), limits_, &pool_, DraftPass(limits_, dependencies.draft)),
       statistics_(admission_, limits_.kv_blocks) {
   deps_.runner->SetAbortFlag(&mailbox_->urgent());
   if (deps_.draft != nullptr && options.scheduler.speculate) drafter_.emplace(deps_.draft);

@@ -148,5 +148,90 @@ TEST(Followers, StartWhereTheirOwnPromptBegins) {
   EXPECT_EQ(h.FindFault(), "");
 }
 
+FakeModelOptions LongContext() {
+  FakeModelOptions model = Blocks(4096);
+  model.limits.context = 40'000;
+  model.sample_rows = false;
+  return model;
+}
+
+// A sequence that waited for a leader at the head of the queue kept all others from preempting.
+TEST(Followers, KeepNobodyFromPreempting) {
+  EngineHarness h(Following(4), LongContext());
+  for (int i = 0; i < 3; ++i) {
+    Request batch = TestRequest(TestPrompt(900 + i, 16), 3000);
+    batch.priority = api::Priority::kBatch;
+    h.MustSubmit(std::move(batch));
+  }
+  ASSERT_TRUE(h.RunUntil([&] { return h.client(2).choices[0].tokens.size() > 5; }));
+  h.MustSubmit(TestRequest(TextOf(TestPrompt(1, 20'000), TestPrompt(50, 20)), 2));
+  ASSERT_TRUE(h.RunUntil([&] { return h.engine().stats().running == 4; }));
+  h.MustSubmit(TestRequest(TextOf(TestPrompt(1, 20'000), TestPrompt(51, 20)), 2));
+  h.MustSubmit(TestRequest(TestPrompt(7, 40), 2));
+  ASSERT_TRUE(h.RunUntil([&] { return h.client(5).done(); }));
+  EXPECT_EQ(h.client(3).choices[0].tokens.size(), 0u) << "the leader is not done";
+  EXPECT_EQ(h.engine().stats().preemptions, 1u);
+}
+
+// The share of a step's chunk that waiting prompts leave free was kept for followers, too.
+TEST(Followers, TakeNothingFromTheirLeadersChunk) {
+  const auto steps = [](int followers) {
+    EngineHarness h(Following(16), LongContext());
+    int count = 0;
+    h.runner().fault = [&](const StepPlan&, const SequenceSlice* slice) {
+      count += slice == nullptr ? 1 : 0;
+      return OkStatus();
+    };
+    for (int i = 0; i <= followers; ++i)
+      h.MustSubmit(TestRequest(TextOf(TestPrompt(1, 8000), TestPrompt(50 + i, 20)), 2));
+    EXPECT_TRUE(h.RunUntil([&] { return !h.client(0).choices[0].tokens.empty(); }));
+    return count;
+  };
+  EXPECT_LE(steps(9), steps(0) + 1);
+}
+
+// Scored prompts are computed in full, whatever the prefix index has.
+TEST(Followers, DoNotWaitForWhatIsCached) {
+  EngineHarness h(Following(16), LongContext());
+  h.MustSubmit(TestRequest(TextOf(TestPrompt(1, 8000), TestPrompt(2, 20)), 2));
+  ASSERT_TRUE(h.RunToEnd());
+  Request scored = TestRequest(TextOf(TestPrompt(1, 8000), TestPrompt(3, 20)), 2);
+  scored.sampling.prompt_logprobs = 0;
+  const uint64_t before = h.runner().tokens_computed();
+  h.MustSubmit(std::move(scored));
+  ASSERT_TRUE(h.RunUntil([&] { return h.runner().tokens_computed() > before; }));
+  ASSERT_FALSE(h.client(1).done());
+  h.MustSubmit(TestRequest(TextOf(TestPrompt(1, 8000), TestPrompt(4, 20)), 2));
+  ASSERT_TRUE(h.RunToEnd());
+  EXPECT_EQ(h.client(2).usage.cached_tokens, 8000);
+  EXPECT_LT(h.client(2).ended_at, h.client(1).choices[0].times.front());
+}
+
+// With recurrent states the wait once ended before the checkpoint that it was for.
+TEST(Followers, WaitForTheCheckpointOfARecurrentLeader) {
+  FakeModelOptions model = LongContext();
+  model.limits.state_slots = 64;
+  EngineHarness h(Following(16), model);
+  for (int i = 0; i < 4; ++i) h.MustSubmit(TestRequest(TestPrompt(900 + i, 16), 1000));
+  ASSERT_TRUE(h.RunUntil([&] { return h.client(3).choices[0].tokens.size() > 20; }));
+  for (int i = 0; i < 10; ++i)
+    h.MustSubmit(TestRequest(TextOf(TestPrompt(1, 1500), TestPrompt(50 + i, 20)), 2));
+  ASSERT_TRUE(h.RunToEnd());
+  for (size_t i = 5; i < h.size(); ++i) EXPECT_EQ(h.client(i).usage.cached_tokens, 1472) << i;
+  EXPECT_EQ(h.FindFault(), "");
+}
+
+// The queue's limit of age ended a request that only waited for another.
+TEST(Followers, AreNotEndedByTheirAgeInTheQueue) {
+  EngineOptions options = Following(16);
+  options.queue.age = std::chrono::seconds(5);
+  EngineHarness h(options, LongContext());
+  for (int i = 0; i < 2; ++i)
+    h.MustSubmit(TestRequest(TextOf(TestPrompt(1, 20'000), TestPrompt(50 + i, 20)), 2));
+  ASSERT_TRUE(h.RunToEnd());
+  EXPECT_GT(ToMillis(h.client(0).ended_at - h.client(0).sent), 5000);
+  for (size_t i = 0; i < 2; ++i) EXPECT_TRUE(h.client(i).status().ok()) << h.client(i).status();
+}
+
 }  // namespace
 }  // namespace tutti::engine

@@ -40,8 +40,10 @@ struct SchedulerOptions {
   Duration batch_step = std::chrono::milliseconds(15);
   bool prefix_cache = true;
   // A request waits so long for a running one that is computing a beginning of its prompt, rather
-  // than computing it too. 0 = never.
+  // than computing it too, and not beyond `follow_age` after it was queued: an engine sets half of
+  // QueueLimits::age. 0 = never.
   Duration follow = std::chrono::seconds(10);
+  Duration follow_age = Duration::max();
   // Steps compute likely draft tokens if that pays: copied from what followed the same tokens
   // earlier in the text, from an answer that the client predicted, or proposed by a draft model.
   // Changes no answer. Servers turn it on by an option.

@@ -132,6 +132,7 @@ const StepPlan& Scheduler::Plan(TimePoint now) {
     yielding_ = HasInteractivePrefill(now);
     batch_only_ = !yielding_ && BatchOnly(now);
     PlanDecodes();
+    LookAtFollowers(now);
     PlanPrefills();
     if (preempted_.size() == for_waiting) PlanAdmissions(now, /*with_slices=*/true);
     if (std::exchange(yielding_, false) && plan_.slices.empty() && failures_.empty()) {

@@ -186,7 +186,10 @@ class Scheduler {
   bool WaitsForSiblingOf(const Sequence& sequence) const;
   // Whether a running sequence of another request, not less urgent, is computing a beginning of its
   // prompt: it would be computed twice. At most SchedulerOptions::follow after it first was so.
-  bool WaitsForLeader(Sequence& sequence, TimePoint now) const;
+  bool HasLeader(Sequence& sequence, TimePoint now);
+  bool WaitsForAnother(Sequence& sequence, TimePoint now);  // a sibling or a leader
+  // Which of those that waited for a leader do so still: the others count as waiting prompts again.
+  void LookAtFollowers(TimePoint now);
   // Frees blocks until `sequence` can get `count` more: those of sequences that do not run, then,
   // if `may_preempt`, by preempting running sequences after it. False when that was not enough.
   bool MakeRoom(const Sequence& sequence, int count, bool may_preempt);
@@ -211,6 +214,7 @@ class Scheduler {
   std::vector<Sequence*> running_;  // in the order in which they keep their blocks
   StepCost cost_;
   Speculation speculation_;
+  bool followers_ = false;  // whether some sequence may wait for a leader
   bool contended_ = false;
   uint64_t step_ = 0;
   uint64_t preemptions_ = 0;

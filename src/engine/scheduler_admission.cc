@@ -65,12 +65,14 @@ void Scheduler::PreemptForWaiting(TimePoint now) {
   if (options_.strategy != Strategy::kContinuous || options_.admission == Admission::kNoEvict)
     return;
   if (running() < MaxNumSeqs(options_) || waiting_.size() == 0) return;
-  Sequence& first = *WaitingQueue::Scan(waiting_, now, options_.priority_aging).Next();
+  WaitingQueue::Scan scan(waiting_, now, options_.priority_aging);
+  Sequence* next = scan.Next();
+  while (next != nullptr && WaitsForAnother(*next, now)) next = scan.Next();
+  if (next == nullptr) return;
+  const Sequence& first = *next;
   const auto last = std::find_if(running_.rbegin(), running_.rend(),
                                  [&](const Sequence* s) { return s->tenant == first.tenant; });
-  if (last == running_.rend() || (*last)->pinned || WaitsForSiblingOf(first) ||
-      WaitsForLeader(first, now))
-    return;
+  if (last == running_.rend() || (*last)->pinned) return;
   if (!MayPreempt(ClaimOf(first, now), ClaimOf(**last, now))) return;
   if (!WindowBlocksFit(first, *last)) return;
   // Ignores blocks that the prefix index may have: a preemption must not depend on a chance hit.
@@ -91,31 +93,61 @@ bool Scheduler::WaitsForSiblingOf(const Sequence& s) const {
   return computing;
 }
 
-bool Scheduler::WaitsForLeader(Sequence& s, TimePoint now) const {
-  if (!WaitsForSibling(options_.strategy) || s.suspect || s.root == kv::kNoRoot ||
-      !SequenceMemory::Fresh(s))
+bool Scheduler::WaitsForAnother(Sequence& s, TimePoint now) {
+  if (WaitsForSiblingOf(s)) return true;
+  s.following = HasLeader(s, now);
+  followers_ |= s.following;
+  return s.following;
+}
+
+void Scheduler::LookAtFollowers(TimePoint now) {
+  if (!std::exchange(followers_, false)) return;
+  WaitingQueue::Scan scan(waiting_, now, options_.priority_aging);
+  while (Sequence* s = scan.Next()) {
+    if (s->following) s->following = HasLeader(*s, now);
+    followers_ |= s->following;
+  }
+}
+
+bool Scheduler::HasLeader(Sequence& s, TimePoint now) {
+  if (!WaitsForSibling(options_.strategy) || options_.follow <= Duration::zero()) return false;
+  if (s.suspect || s.root == kv::kNoRoot || !SequenceMemory::Fresh(s)) return false;
+  const bool begun = s.follows_since != TimePoint{};
+  if ((begun && now - s.follows_since >= options_.follow) ||
+      now - s.queued_at >= options_.follow_age)
     return false;
-  if (options_.follow <= Duration::zero()) return false;
-  if (s.follows_since != TimePoint{} && now - s.follows_since >= options_.follow) return false;
   const auto tokens = std::span<const TokenId>(s.tokens).first(static_cast<size_t>(s.reusable()));
   for (Sequence* leader : running_) {
-    const auto done = static_cast<size_t>(leader->reached());
-    const auto others = std::span<const TokenId>(leader->tokens);
     if (leader->root != s.root || leader->request == s.request) continue;
-    if (std::min(tokens.size(), others.size()) < done + kLeastFollowed) continue;
+    const int done = leader->reached();
+    const auto at = static_cast<size_t>(done);
+    const auto others = std::span<const TokenId>(leader->tokens);
+    // With recurrent states it can start at a checkpoint alone, so it waits for that.
+    const int checkpoint = memory_.stateful() ? leader->recurrent.branch - done : 0;
+    const size_t ahead = checkpoint > 0
+                             ? std::min<size_t>(static_cast<size_t>(checkpoint), kLeastFollowed)
+                             : kLeastFollowed;
+    if (std::min(tokens.size(), others.size()) < at + ahead) continue;
     if (ClaimOf(*leader, now).effective > ClaimOf(s, now).effective) continue;
     // What is computed next is compared first: where prompts differ, they mostly differ there.
-    const auto next = others.subspan(done, kLeastFollowed);
-    if (!std::equal(next.begin(), next.end(), tokens.begin() + static_cast<ptrdiff_t>(done)) ||
-        !std::equal(tokens.begin(), tokens.begin() + static_cast<ptrdiff_t>(done), others.begin()))
+    const auto next = tokens.begin() + static_cast<ptrdiff_t>(at);
+    if (!std::equal(next, next + static_cast<ptrdiff_t>(ahead),
+                    others.begin() + static_cast<ptrdiff_t>(at)) ||
+        !std::equal(tokens.begin(), next, others.begin()))
       continue;
-    if (memory_.stateful() && leader->recurrent.branch <= leader->reached()) {
-      // The follower can start at a checkpoint alone.
+    if (!begun) {
+      memory_.Find(s, reuse_);
+      s.known_tokens = reuse_.found.full_blocks * kBlockTokens + reuse_.found.partial_tokens;
+    }
+    // A leader that came before these were cached, lost its blocks or scores its prompt computes
+    // them again.
+    if (s.known_tokens >= done + kBlockTokens) return false;
+    if (memory_.stateful() && checkpoint <= 0) {
       const auto end = std::mismatch(tokens.begin(), tokens.end(), others.begin(), others.end());
       leader->recurrent.branch =
           static_cast<int>(end.first - tokens.begin()) / kBlockTokens * kBlockTokens;
     }
-    if (s.follows_since == TimePoint{}) s.follows_since = now;
+    if (!begun) s.follows_since = now;
     return true;
   }
   return false;
@@ -149,7 +181,7 @@ bool Scheduler::WindowBlocksFit(const Sequence& s, const Sequence* leaving) cons
 }
 
 Scheduler::Fit Scheduler::TryAdmit(Sequence& s, TimePoint now) {
-  if (WaitsForSiblingOf(s) || WaitsForLeader(s, now)) return Fit::kWaitsForAnother;
+  if (WaitsForAnother(s, now)) return Fit::kWaitsForAnother;
   if (!WindowBlocksFit(s)) return Fit::kDoesNotFit;
   AdmissionView view = PoolView();
   view.reserve_worst = s.pinned || options_.admission == Admission::kNoEvict;

@@ -112,6 +112,7 @@ struct Sequence {
   int scored = 0;
   kv::BlockTable blocks;
   int indexed = 0;  // leading blocks that are in the prefix index
+  int found = 0;    // of these, those that it began with
   kv::BlockId copy_from =
       kv::kNoBlock;     // a block to copy before the next slice (a reference is held), and ...
   int copy_tokens = 0;  // ... how many of its slots belong to this sequence
@@ -135,8 +136,12 @@ struct Sequence {
   uint64_t planned_in = 0;        // last plan that has a slice of this sequence
   uint64_t last_turn = 0;         // same, kept for round robin
   std::optional<int> refused_at;  // blocks it could count on when it last did not fit
-  TimePoint follows_since{};      // when it began to wait for a leader; {}: it has not
-  Sequence* previous = nullptr;   // waiting list
+  // Of waiting for a leader: when that began ({}: it has not), the tokens that the prefix index had
+  // then, and whether the last plan left it waiting.
+  TimePoint follows_since{};
+  int known_tokens = 0;
+  bool following = false;
+  Sequence* previous = nullptr;  // waiting list
   Sequence* next = nullptr;
 
   SequenceState state() const { return state_; }

@@ -158,6 +158,7 @@ void SequenceMemory::Start(Sequence& s, const Reuse& reuse) {
   pool_.Share(s.blocks, reuse.blocks);
   s.computed = reuse.found.full_blocks * kBlockTokens;
   s.indexed = s.root == kv::kNoRoot ? 0 : reuse.found.full_blocks;
+  s.found = s.indexed;
   if (reuse.found.partial == kv::kNoBlock) return;
   pool_.Retain(reuse.found.partial);
   s.copy_from = reuse.found.partial;
@@ -186,7 +187,7 @@ void SequenceMemory::IndexFull(Sequence& s) {
 void SequenceMemory::Release(Sequence& s, bool reusable) {
   DropCopy(s);
   kv::BlockId tail = kv::kNoBlock;  // where the sequence ends
-  if (!reusable) pool_.Forget(s.blocks);
+  if (!reusable) pool_.Forget(s.blocks, s.found);
   if (reusable && s.root != kv::kNoRoot) {
     const int indexed = s.indexed * kBlockTokens;
     if (s.computed > indexed && s.indexed < s.blocks.size()) {
@@ -205,6 +206,7 @@ void SequenceMemory::Release(Sequence& s, bool reusable) {
   pool_.Release(s.blocks);
   s.computed = 0;
   s.indexed = 0;
+  s.found = 0;
 }
 
 // Block `i` of the sequence is `block` of the index now. Where that has its window block already, a

@@ -69,9 +69,10 @@ int WaitingQueue::ShortestFirst() const {
   size_t shortest = 0;
   for (const Lists& tenant : lists_) {
     for (const List& list : tenant.by_class) {
-      if (list.first == nullptr) continue;
-      const size_t tokens =
-          list.first->refused_at ? size_t{kSmallestChunk} : list.first->tokens.size();
+      const Sequence* first = list.first;
+      while (first != nullptr && first->following) first = first->next;
+      if (first == nullptr) continue;
+      const size_t tokens = first->refused_at ? size_t{kSmallestChunk} : first->tokens.size();
       shortest = shortest == 0 ? tokens : std::min(shortest, tokens);
     }
   }

@@ -27,7 +27,8 @@ class WaitingQueue {
   void Remove(Sequence& sequence);
   int size() const { return size_; }
   // Tokens of the shortest sequence at the head of a list, as far as the next step could compute
-  // them: a sequence that did not fit counts as the smallest chunk. 0 when none waits.
+  // them: a sequence that did not fit counts as the smallest chunk, and one that waits for a leader
+  // not at all. 0 when none waits.
   int ShortestFirst() const;
   // When the first of those waiting was queued; max() when none waits.
   TimePoint OldestQueuedAt() const;

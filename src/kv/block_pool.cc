@@ -102,8 +102,8 @@ BlockId KvBlockPool::Index(BlockTable& table, int i, RootId root, std::span<cons
   return canonical;
 }
 
-void KvBlockPool::Forget(const BlockTable& table) {
-  for (int i = table.size() - 1; i >= 0; --i) {
+void KvBlockPool::Forget(const BlockTable& table, int first) {
+  for (int i = table.size() - 1; i >= first; --i) {
     const BlockId block = table[i];
     if (!index_.indexed(block)) continue;
     if (references(block) > 1 || !index_.leaf(block)) return;

@@ -74,9 +74,9 @@ class KvBlockPool {
   // block, or its beginning if it is the last. Returns the block of the index.
   BlockId Index(BlockTable& table, int i, RootId root, std::span<const TokenId> tokens);
 
-  // Takes blocks of `table` out of the index, the last first, up to one that another table refers
-  // to or that the index continues. The table keeps its references.
-  void Forget(const BlockTable& table);
+  // Takes blocks [first, size) of `table` out of the index, the last first, up to one that another
+  // table refers to or that the index continues. The table keeps its references.
+  void Forget(const BlockTable& table, int first);
 
   // A reference outside any table, for the source of a copy.
   void Retain(BlockId block) { Reference(block); }

@@ -125,7 +125,7 @@ TEST(KvBlockPool, ForgottenBlocksLeaveTheIndexAndTheirTableKeepsThem) {
   FillBlocks(pool, table, root, 3, 5);
   const SlotId slot = pool.window_blocks().Take();
   pool.window_blocks().Attach(table[2], slot);
-  pool.Forget(table);
+  pool.Forget(table, 0);
   EXPECT_EQ(pool.index().size(), 0);
   EXPECT_EQ(pool.window_blocks().Of(table[2]), kNoSlot);
   EXPECT_EQ(pool.active(), 3);
@@ -134,6 +134,20 @@ TEST(KvBlockPool, ForgottenBlocksLeaveTheIndexAndTheirTableKeepsThem) {
   pool.window_blocks().Drop(slot);
   pool.Release(table);
   EXPECT_EQ(pool.free(), 8);
+  pool.index().ReleaseRoot(root);
+}
+
+// Those that the table began with were not computed with it.
+TEST(KvBlockPool, BlocksBeforeTheFirstAreNotForgotten) {
+  KvBlockPool pool(8);
+  const RootId root = pool.index().AcquireRoot("", "");
+  BlockTable table;
+  FillBlocks(pool, table, root, 3, 5);
+  pool.Forget(table, 2);
+  EXPECT_TRUE(pool.index().indexed(table[1]));
+  EXPECT_FALSE(pool.index().indexed(table[2]));
+  pool.Release(table);
+  EXPECT_EQ(pool.cached(), 2);
   pool.index().ReleaseRoot(root);
 }
 
@@ -147,10 +161,10 @@ TEST(KvBlockPool, BlocksThatOthersUseOrContinueAreNotForgotten) {
   pool.Release(other);
   FillBlocks(pool, table, root, 1, 7);
   pool.Share(other, table.ids().first(2));
-  pool.Forget(table);  // `other` uses two of the three
+  pool.Forget(table, 0);  // `other` uses two of the three
   EXPECT_EQ(pool.index().size(), 3);
   pool.Release(other);
-  pool.Forget(table);  // a cached block continues the first
+  pool.Forget(table, 0);  // a cached block continues the first
   EXPECT_EQ(pool.index().size(), 2);
   EXPECT_TRUE(pool.index().indexed(table[0]));
   EXPECT_FALSE(pool.index().indexed(table[1]));

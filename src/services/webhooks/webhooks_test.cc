@@ -192,6 +192,9 @@ TEST_F(WebhooksTest, AfterEightRetriesTheCallbackHasFailed) {
   EXPECT_EQ(receiver.requests().size(), 9u);
   EXPECT_EQ(Field(receiver.requests()[0], "webhook-id"),
             Field(receiver.requests()[8], "webhook-id"));
+  // Counted after the store has it.
+  for (int i = 0; i < 10'000 && webhooks.stats().failed == 0; ++i)
+    std::this_thread::sleep_for(milliseconds(1));
   EXPECT_EQ(webhooks.stats().failed, 1u);
 }
 
