@@ -1,7 +1,9 @@
 // Bodies of every route of encoders, and the answers to those that are understood: a client's
-// mistake is a refusal with a known code, in either form, and every answer is JSON. Input: one byte
+// mistake is a refusal with a known code, in every form, and every answer is JSON. Input: one byte
 // (route, strict), one byte (rows' width and values), then the body.
 #include <algorithm>
+#include <array>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -15,6 +17,7 @@
 #include "protocol/error.h"
 #include "protocol/json/field_error.h"
 #include "protocol/json/json.h"
+#include "protocol/ollama/request.h"
 #include "protocol/openai/tokenizer_routes.h"
 
 namespace {
@@ -22,11 +25,19 @@ namespace {
 namespace api = tutti::api;
 namespace protocol = tutti::protocol;
 
-constexpr int kRoutes = 10;  // the kinds of encodings in their order, then /decode
+using Kind = protocol::EncodingKind;
+// By the input's first byte. New kinds go to the end, so that the corpus keeps its meaning.
+constexpr std::array<std::optional<Kind>, 12> kRoutes = {
+    Kind::kEmbeddings,  Kind::kRerank,          Kind::kScore,
+    Kind::kTeiEmbed,    Kind::kTeiEmbedAll,     Kind::kTeiPredict,
+    Kind::kTeiRerank,   Kind::kTeiSimilarity,   Kind::kTeiSparse,
+    std::nullopt,  // POST /decode
+    Kind::kOllamaEmbed, Kind::kOllamaEmbeddings};
 
 void CheckRefusal(const tutti::Status& status) {
   CHECK(!status.reason().empty());
-  for (const auto form : {protocol::ErrorForm::kOpenAi, protocol::ErrorForm::kTei}) {
+  for (const auto form :
+       {protocol::ErrorForm::kOpenAi, protocol::ErrorForm::kTei, protocol::ErrorForm::kOllama}) {
     protocol::ErrorOptions options;
     options.form = form;
     const protocol::ErrorView view = protocol::ViewError(status, options);
@@ -36,15 +47,20 @@ void CheckRefusal(const tutti::Status& status) {
   }
 }
 
-tutti::Result<protocol::EncodingCall> Parse(protocol::EncodingKind kind, const protocol::Json& body,
+bool IsOllama(Kind kind) { return kind == Kind::kOllamaEmbed || kind == Kind::kOllamaEmbeddings; }
+
+tutti::Result<protocol::EncodingCall> Parse(Kind kind, const protocol::Json& body,
                                             const protocol::ParseOptions& options) {
   switch (kind) {
-    case protocol::EncodingKind::kEmbeddings:
+    case Kind::kEmbeddings:
       return protocol::ParseEmbeddings(body, options);
-    case protocol::EncodingKind::kRerank:
+    case Kind::kRerank:
       return protocol::ParseRerank(body, options);
-    case protocol::EncodingKind::kScore:
+    case Kind::kScore:
       return protocol::ParseScore(body, options);
+    case Kind::kOllamaEmbed:
+    case Kind::kOllamaEmbeddings:
+      return protocol::ollama::ParseEmbed(kind, body, options);
     default:
       return protocol::ParseTei(kind, body, options);
   }
@@ -74,14 +90,18 @@ api::EncodeResult Answer(const protocol::EncodingCall& call, uint8_t shape) {
 
 size_t AnswersIn(const protocol::EncodingCall& call, const protocol::Json& body) {
   switch (call.kind) {
-    case protocol::EncodingKind::kEmbeddings:
-    case protocol::EncodingKind::kScore:
+    case Kind::kEmbeddings:
+    case Kind::kScore:
       return body.at("data").as_array().size();
-    case protocol::EncodingKind::kRerank:
+    case Kind::kRerank:
       return body.at("results").as_array().size();
-    case protocol::EncodingKind::kTeiSimilarity:
+    case Kind::kTeiSimilarity:
       return body.as_array().size() + 1;
-    case protocol::EncodingKind::kTeiPredict:
+    case Kind::kOllamaEmbed:
+      return body.at("embeddings").as_array().size();
+    case Kind::kOllamaEmbeddings:
+      return body.at("embedding").as_array().empty() ? 0 : 1;
+    case Kind::kTeiPredict:
       return call.listed ? body.as_array().size() : 1;
     default:
       return body.as_array().size();
@@ -90,6 +110,7 @@ size_t AnswersIn(const protocol::EncodingCall& call, const protocol::Json& body)
 
 void CheckCall(const protocol::EncodingCall& call, bool strict, uint8_t shape) {
   const size_t inputs = call.request.inputs.size();
+  if (inputs == 0 && IsOllama(call.kind)) return;  // asks only to load the model
   CHECK(inputs >= 1 && inputs <= api::kMaxEncodeInputs);
   CHECK(call.texts.empty() || call.texts.size() == inputs);
   CHECK(!strict || call.ignored.empty());
@@ -119,8 +140,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (!body.ok()) return 0;
   protocol::ParseOptions options;
   options.strict = (choice & 128) != 0;
-  const int route = choice % 128 % kRoutes;
-  if (route == kRoutes - 1) {
+  const std::optional<Kind> kind = kRoutes[choice % 128 % kRoutes.size()];
+  if (!kind.has_value()) {
     if (const auto call = protocol::ParseDecode(body->root(), options); !call.ok())
       CheckRefusal(call.status());
     return 0;

@@ -6,7 +6,7 @@ Files are named after their contents, so running it again changes nothing. Findi
 import pathlib
 
 from seeds_files import decoder_configs, encoder_configs, gguf_tokenizers, ggufs, packed, quantized, safetensors
-from seeds_protocols import anthropic, dialogs, encodings, http, jsons, kserve, mqtt, mqtt_sessions, mqtts, requests, websockets
+from seeds_protocols import anthropic, dialogs, encodings, http, jsons, kserve, mqtt, mqtt_sessions, mqtts, ollamas, requests, websockets
 from seeds_texts import constraint_regexes, gbnfs, huggingface, json_schemas, regexes, templates, texts, tokenizer_specs, tool_calls
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -39,6 +39,7 @@ def main():
     write("json", jsons())
     write("openai_request", requests())
     write("anthropic_request", anthropic())
+    write("ollama_request", ollamas())
     write("encoding_request", encodings())
     write("dialog_request", dialogs())
     write("mqtt_payload", mqtt())

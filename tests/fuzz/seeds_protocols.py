@@ -47,6 +47,30 @@ def anthropic():
             for number, (name, body) in enumerate(variants.items()) for route in range(2)}
 
 
+def ollamas():
+    """One byte for the route (bit 7: strict), then the body; see ollama_request_fuzz.cc."""
+    user, image = {"role": "user", "content": "Hi"}, {"role": "user", "content": "Hi", "images": ["aGk="]}
+    tool = {"type": "function", "function": {"name": "f", "description": "d", "parameters": {"type": "object", "properties": {"a": {"type": "number"}}}}}
+    call = {"role": "assistant", "content": "", "tool_calls": [{"function": {"name": "f", "arguments": {"a": 1.5}}}]}
+    base = {"model": "m:latest", "messages": [user], "prompt": "Hi"}
+    options = {"temperature": 0.5, "top_k": 40, "top_p": 0.9, "min_p": 0.05, "num_predict": 9, "num_ctx": 2048, "seed": 1, "stop": ["a"],
+               "repeat_penalty": 1.1, "repeat_last_n": 64, "presence_penalty": 0.1, "frequency_penalty": 0.1, "mirostat": 0}
+    variants = {
+        "ask": base, "lines": {**base, "stream": True, "keep_alive": "5m"}, "options": {**base, "options": options, "stream": False},
+        "wrong_options": {**base, "options": {"temperature": "hot", "stop": 1, "num_predict": -3, "num_gpu": []}}, "mirostat": {**base, "options": {"mirostat": 2}},
+        "format": {**base, "format": "json"}, "schema": {**base, "format": {"type": "object", "properties": {}}}, "bad_format": {**base, "format": "xml"},
+        "think": {**base, "think": True}, "level": {**base, "think": "high"}, "image": {**base, "messages": [image], "images": ["aGk="]},
+        "tools": {**base, "messages": [user, call, {"role": "tool", "tool_name": "f", "content": "1"}], "tools": [tool]},
+        "raw": {**base, "raw": True, "template": ""}, "raw_system": {**base, "raw": True, "system": "s"}, "suffix": {**base, "suffix": "end"},
+        "system": {**base, "system": "s", "context": [1, 2]}, "load": {"model": "m"}, "unload": {"model": "m", "prompt": "", "messages": [], "keep_alive": 0},
+        "durations": {**base, "keep_alive": "1h-2m"}, "negative": {**base, "keep_alive": -1}, "huge": {**base, "keep_alive": 1e300},
+        "logprobs": {**base, "logprobs": True, "top_logprobs": 3}, "verbose": {"model": "m", "name": "m", "verbose": True},
+        "wrong": {"model": 1, "messages": {}, "prompt": [], "options": []}, "empty": {}, "nulls": {**base, "options": None, "format": None, "think": None},
+    }
+    return {f"{name}_{route}": bytes([route + (128 if number % 2 else 0)]) + json.dumps(body).encode()
+            for number, (name, body) in enumerate(variants.items()) for route in range(3)}
+
+
 def requests():
     chat = {"model": "m", "messages": [{"role": "system", "content": "s"}, {"role": "user", "content": "Hi"}]}
     variants = {
@@ -125,10 +149,11 @@ def encodings():
         "no_similar": {"inputs": {"source_sentence": "", "sentences": []}, "parameters": []},
         "many": {"model": "m", "input": ["a"] * 2049, "inputs": ["a"] * 2049, "query": "q" * 20000, "documents": ["a"] * 2048},
         "foreign": {"model": "m", "input": "a", "input_type": "query", "task": "x", "messages": []},
+        "ollama": {"model": "m:latest", "input": ["a", "b"], "prompt": "a", "truncate": False, "keep_alive": "5m", "options": {"num_ctx": 512}},
     }
     files = {}
     for number, (name, body) in enumerate(variants.items()):
-        for route in range(10):
+        for route in range(12):
             strict = 128 if (number + route) % 2 else 0
             files[f"{name}_{route}"] = bytes([strict + route, 17 * number % 256]) + json.dumps(body).encode()
     return files
