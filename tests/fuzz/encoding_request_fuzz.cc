@@ -146,8 +146,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       CheckRefusal(call.status());
     return 0;
   }
-  const tutti::Result<protocol::EncodingCall> call =
-      Parse(static_cast<protocol::EncodingKind>(route), body->root(), options);
+  const tutti::Result<protocol::EncodingCall> call = Parse(*kind, body->root(), options);
   if (call.ok()) {
     CheckCall(*call, options.strict, shape);
   } else {
