@@ -318,6 +318,11 @@ struct GemmKernels {
 
   // The product over panels [panel_begin, panel_end), all rows. An empty range does nothing.
   void (*gemm)(const GemmArgs& args, int32_t panel_begin, int32_t panel_end, std::byte* scratch);
+
+  // A gated epilogue of one row that kStore wrote: out[i], i < count, from 2 * count columns of y.
+  // The bits are those of the epilogue, so that something can be added to sums of some rows of a
+  // step without a change of the others. `count` is a multiple of 16; out does not overlap y.
+  void (*gate)(Epilogue epilogue, const float* y, int32_t count, float* out);
 };
 
 // Filled in cpu/<isa>/gemm_*.cc. Call only on a machine that has the instructions.

@@ -110,7 +110,8 @@ const GemmKernels& VectorKernels() { return ScalarBf16TilesGemmKernels(); }
 
 #include "kernels/cpu/amx/gemm_unit.inc"
 
-constexpr GemmKernels kTable = {"amx-emulated", true, true, UnitTileRows, QuantizeRange, Gemm};
+constexpr GemmKernels kTable = {"amx-emulated", true, true,      UnitTileRows,
+                                QuantizeRange,  Gemm, GateStored};
 
 }  // namespace
 }  // namespace amx_emulated

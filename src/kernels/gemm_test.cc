@@ -600,6 +600,13 @@ TEST(GemmEpilogue, GatesMatchTheirDefinitionsAndQuantiseForTheNextMatrix) {
         ASSERT_EQ(
             std::memcmp(quantized.memory.data(), separately.memory.data(), quantized.memory.size()),
             0);
+        // Sums that were stored and gated afterwards are the same.
+        std::vector<float> gated(h.size());
+        for (size_t j = 0; j < static_cast<size_t>(m); ++j) {
+          const auto width = static_cast<size_t>(ff);
+          kernels->gate(epilogue, y.data() + j * 2 * width, ff, gated.data() + j * width);
+        }
+        ASSERT_TRUE(SameBits(gated, h));
         // Without `out` the quantised result is the same.
         QuantizedBuffer only(m, ff);
         call.args.out = nullptr;

@@ -12,6 +12,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "kernels/low_rank.h"
+
 namespace tutti::kernels {
 
 struct RowKernels {
@@ -33,6 +35,8 @@ struct RowKernels {
   void (*silu_mul)(const float* gate, const float* up, int32_t n, float* out);
   // Index of the greatest value, the lowest of equals; 0 if all are NaN or -inf. n >= 1.
   int32_t (*argmax)(const float* x, int32_t n);
+  // Products with an adapter's matrices (low_rank.h), equal in all tables.
+  LowRankKernel low_rank;
 };
 
 // Filled in cpu/<isa>/rows_*.cc. Call only on a machine that has the instructions.

@@ -15,7 +15,7 @@ const GemmKernels& VectorKernels() { return Avx512Bf16GemmKernels(); }
 
 #include "kernels/cpu/amx/gemm_unit.inc"
 
-constexpr GemmKernels kTable = {"amx", true, true, UnitTileRows, QuantizeRange, Gemm};
+constexpr GemmKernels kTable = {"amx", true, true, UnitTileRows, QuantizeRange, Gemm, GateStored};
 
 }  // namespace
 }  // namespace amx

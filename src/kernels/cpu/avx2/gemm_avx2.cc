@@ -14,7 +14,8 @@ constexpr bool kHasVnni = false;
 
 #include "kernels/cpu/avx2/gemm_ymm.inc"
 
-constexpr GemmKernels kTable = {"avx2", false, false, RegisterTileRows, QuantizeRange, GemmRange};
+constexpr GemmKernels kTable = {"avx2",        false,     false,     RegisterTileRows,
+                                QuantizeRange, GemmRange, GateStored};
 
 }  // namespace
 }  // namespace avx2

@@ -1,5 +1,6 @@
 // Row operations with AVX2.
 #include "kernels/cpu/avx2/gemm_vec.h"
+#include "kernels/cpu/unroll.h"
 #include "kernels/rows.h"
 
 namespace tutti::kernels {
@@ -34,13 +35,23 @@ inline uint32_t EqualLanes(Vec16 v, float x) {
   return static_cast<uint32_t>(_mm256_movemask_ps(_mm256_cmp_ps(v.low, all, _CMP_EQ_OQ)) |
                                _mm256_movemask_ps(_mm256_cmp_ps(v.high, all, _CMP_EQ_OQ)) << 8);
 }
+inline Vec16 WidenBfloat16(const uint16_t* p) {
+  const auto widen = [](const uint16_t* eight) {
+    const __m128i values = _mm_loadu_si128(reinterpret_cast<const __m128i*>(eight));
+    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(values), 16));
+  };
+  return {widen(p), widen(p + 8)};
+}
+constexpr int kLowRankSums = 6;
 #include "kernels/cpu/rows_vector.inc"
+// Behind it, because it uses its functions.
+#include "kernels/cpu/low_rank_vector.inc"
 
 }  // namespace
 
 const RowKernels& Avx2RowKernels() {
   static constexpr RowKernels kKernels = {"avx2",      RmsNorm, LayerNorm, AddRow,
-                                          MultiplyRow, SiluMul, ArgmaxRow};
+                                          MultiplyRow, SiluMul, ArgmaxRow, LowRank};
   return kKernels;
 }
 

@@ -143,11 +143,11 @@ void UnpackPanel(WeightFormat format, const uint8_t* blocks, int32_t count, uint
 
 #include "kernels/cpu/gemm_driver.inc"
 
-constexpr GemmKernels kTable = {"avx512vnni",     false,         false,
-                                RegisterTileRows, QuantizeRange, GemmRange};
+constexpr GemmKernels kTable = {"avx512vnni",  false,     false,     RegisterTileRows,
+                                QuantizeRange, GemmRange, GateStored};
 // As above, with tiles that not every such processor runs.
-constexpr GemmKernels kBf16Table = {"avx512bf16",     true,          false,
-                                    RegisterTileRows, QuantizeRange, GemmRange};
+constexpr GemmKernels kBf16Table = {"avx512bf16",  true,      false,     RegisterTileRows,
+                                    QuantizeRange, GemmRange, GateStored};
 
 }  // namespace
 }  // namespace avx512vnni

@@ -1,5 +1,6 @@
 // Row operations with AVX-512.
 #include "kernels/cpu/avx512vnni/gemm_vec.h"
+#include "kernels/cpu/unroll.h"
 #include "kernels/rows.h"
 
 namespace tutti::kernels {
@@ -22,13 +23,20 @@ inline Vec16 WhereGreater(Vec16 x, Vec16 limit, Vec16 y, Vec16 z) {
 inline uint32_t EqualLanes(Vec16 v, float x) {
   return _mm512_cmp_ps_mask(v, _mm512_set1_ps(x), _CMP_EQ_OQ);
 }
+inline Vec16 WidenBfloat16(const uint16_t* p) {
+  const __m256i values = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
+  return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(values), 16));
+}
+constexpr int kLowRankSums = 16;
 #include "kernels/cpu/rows_vector.inc"
+// Behind it, because it uses its functions.
+#include "kernels/cpu/low_rank_vector.inc"
 
 }  // namespace
 
 const RowKernels& Avx512VnniRowKernels() {
   static constexpr RowKernels kKernels = {"avx512vnni", RmsNorm, LayerNorm, AddRow,
-                                          MultiplyRow,  SiluMul, ArgmaxRow};
+                                          MultiplyRow,  SiluMul, ArgmaxRow, LowRank};
   return kKernels;
 }
 

@@ -19,8 +19,8 @@ inline __m256i DotBytes(__m256i sum, __m256i w, __m256i x) {
 
 #include "kernels/cpu/avx2/gemm_ymm.inc"
 
-constexpr GemmKernels kTable = {"avxvnni",        false,         false,
-                                RegisterTileRows, QuantizeRange, GemmRange};
+constexpr GemmKernels kTable = {"avxvnni",     false,     false,     RegisterTileRows,
+                                QuantizeRange, GemmRange, GateStored};
 
 }  // namespace
 }  // namespace avxvnni

@@ -17,7 +17,8 @@ inline int32x4_t MultiplyPairs(int32x4_t sum, int8x16_t w, int8x16_t x) {
 
 #include "kernels/cpu/neon/gemm_neon.inc"
 
-constexpr GemmKernels kTable = {"i8mm", false, false, RegisterTileRows, QuantizeRange, GemmRange};
+constexpr GemmKernels kTable = {"i8mm",        false,     false,     RegisterTileRows,
+                                QuantizeRange, GemmRange, GateStored};
 
 }  // namespace
 }  // namespace i8mm

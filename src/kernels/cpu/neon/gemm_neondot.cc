@@ -14,8 +14,8 @@ constexpr bool kHasMatrix = false;
 
 #include "kernels/cpu/neon/gemm_neon.inc"
 
-constexpr GemmKernels kTable = {"neondot",        false,         false,
-                                RegisterTileRows, QuantizeRange, GemmRange};
+constexpr GemmKernels kTable = {"neondot",     false,     false,     RegisterTileRows,
+                                QuantizeRange, GemmRange, GateStored};
 
 }  // namespace
 }  // namespace neondot

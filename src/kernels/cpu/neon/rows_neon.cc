@@ -1,5 +1,6 @@
 // Row operations with NEON.
 #include "kernels/cpu/neon/gemm_vec.h"
+#include "kernels/cpu/unroll.h"
 #include "kernels/rows.h"
 
 namespace tutti::kernels {
@@ -43,13 +44,22 @@ inline uint32_t EqualLanes(Vec16 v, float x) {
   }
   return lanes;
 }
+inline Vec16 WidenBfloat16(const uint16_t* p) {
+  Vec16 out;
+  for (int i = 0; i < 4; ++i)
+    out.part[i] = vreinterpretq_f32_u32(vshlq_n_u32(vmovl_u16(vld1_u16(p + 4 * i)), 16));
+  return out;
+}
+constexpr int kLowRankSums = 6;
 #include "kernels/cpu/rows_vector.inc"
+// Behind it, because it uses its functions.
+#include "kernels/cpu/low_rank_vector.inc"
 
 }  // namespace
 
 const RowKernels& NeonRowKernels() {
   static constexpr RowKernels kKernels = {"neon",      RmsNorm, LayerNorm, AddRow,
-                                          MultiplyRow, SiluMul, ArgmaxRow};
+                                          MultiplyRow, SiluMul, ArgmaxRow, LowRank};
   return kKernels;
 }
 

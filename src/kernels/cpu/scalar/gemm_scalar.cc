@@ -355,7 +355,8 @@ void PrefetchRange(const uint8_t*, size_t) {}
 namespace pairs {
 TileKernel DirectTile(WeightFormat format, int32_t) { return TileOf(format, false, false); }
 #include "kernels/cpu/gemm_driver.inc"
-constexpr GemmKernels kTable = {"scalar", true, false, RegisterTileRows, QuantizeRange, GemmRange};
+constexpr GemmKernels kTable = {"scalar",      true,      false,     RegisterTileRows,
+                                QuantizeRange, GemmRange, GateStored};
 }  // namespace pairs
 
 namespace widened {
@@ -370,8 +371,8 @@ void Gemm(const GemmArgs& args, int32_t panel_begin, int32_t panel_end, std::byt
   const auto range = args.x.scale == ScalePer::kNone ? widened::GemmRange : GemmRange;
   range(args, panel_begin, panel_end, scratch);
 }
-constexpr GemmKernels kTable = {"scalar bf16 tiles", true,          true,
-                                RegisterTileRows,    QuantizeRange, Gemm};
+constexpr GemmKernels kTable = {"scalar bf16 tiles", true, true,      RegisterTileRows,
+                                QuantizeRange,       Gemm, GateStored};
 }  // namespace tiles
 
 }  // namespace

@@ -1,5 +1,6 @@
 // Row operations in plain C++: the oracle of the vector ones.
 #include "kernels/rows.h"
+#include "tensor/blocks.h"
 
 namespace tutti::kernels {
 namespace {
@@ -55,11 +56,40 @@ int32_t Argmax(const float* x, int32_t n) {
   return best;
 }
 
+float LowRankValue(const LowRankArgs& args, size_t index) {
+  if (args.type == LowRankType::kF32) return static_cast<const float*>(args.weight)[index];
+  const uint16_t bits = static_cast<const uint16_t*>(args.weight)[index];
+  if (args.type == LowRankType::kF16) return tensor::HalfToFloat(bits);
+  const uint32_t wide = static_cast<uint32_t>(bits) << 16;
+  float value;
+  __builtin_memcpy(&value, &wide, sizeof value);
+  return value;
+}
+
+void LowRank(const LowRankArgs& args, int32_t panel_begin, int32_t panel_end) {
+  for (int32_t row = 0; row < args.rows; ++row) {
+    for (int32_t panel = panel_begin; panel < panel_end; ++panel) {
+      for (int32_t lane = 0; lane < kLowRankPanel; ++lane) {
+        if (panel * kLowRankPanel + lane >= args.columns) break;
+        float sum = 0;
+        for (int32_t k = 0; k < args.inner; ++k) {
+          const auto at =
+              static_cast<size_t>(panel) * static_cast<size_t>(args.inner) + static_cast<size_t>(k);
+          sum = __builtin_fmaf(LowRankValue(args, at * kLowRankPanel + static_cast<size_t>(lane)),
+                               args.x[row][k], sum);
+        }
+        float& out = args.out[row][panel * args.out_step + lane];
+        out = args.add ? __builtin_fmaf(sum, args.scale, out) : sum * args.scale;
+      }
+    }
+  }
+}
+
 }  // namespace
 
 const RowKernels& ScalarRowKernels() {
   static constexpr RowKernels kKernels = {"scalar", RmsNorm, LayerNorm, Add,
-                                          Multiply, SiluMul, Argmax};
+                                          Multiply, SiluMul, Argmax,    LowRank};
   return kKernels;
 }
 
