@@ -15,6 +15,7 @@
 
 #include "base/status.h"
 #include "base/types.h"
+#include "engine/adapter.h"
 #include "engine/options.h"
 #include "grammar/token_mask.h"
 #include "kv/block_table.h"
@@ -33,7 +34,8 @@ struct SequenceSlice {
   // Where layers with a window have blocks of their own (RunnerLimits::window_blocks): theirs, as
   // many as `blocks`; kNoSlot for a block that no token of the slice sees.
   std::span<const kv::SlotId> window_blocks;
-  bool sample = false;  // draw the token that follows tokens.back()
+  bool sample = false;               // draw the token that follows tokens.back()
+  const Adapter* adapter = nullptr;  // one of this runner's; null: the model itself
   // Recurrent state, for a model that has one (RunnerLimits::state_slots); else kNoSlot. `state`
   // is this sequence's own slot. The step begins with a copy of slot `state_from` if that is set,
   // with zeros if `start` is 0, and else with what `state` holds: the state after `start` tokens.

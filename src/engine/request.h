@@ -16,6 +16,7 @@
 #include "base/clock.h"
 #include "base/status.h"
 #include "base/types.h"
+#include "engine/adapter.h"
 #include "engine/reasoning_budget.h"
 #include "grammar/token_masker.h"
 
@@ -44,6 +45,7 @@ struct Request {
   double tenant_weight = 1.0;  // > 0; of several at once the newest request's holds
   std::string cache_salt;      // further partition of prefix reuse
   bool use_prefix_cache = true;
+  std::shared_ptr<const Adapter> adapter;  // of the runner's model; null: the model itself
   std::shared_ptr<grammar::TokenMasker> constraint;  // of the answer; null: none
   ReasoningLimit reasoning;                          // only with a constraint
   std::vector<TokenId> prediction;  // the answer as the client expects it; may be empty

@@ -35,7 +35,9 @@ void Scheduler::Add(Sequence& s, bool paused) {
   CHECK(s.state() == SequenceState::kWaiting);
   s.tenant = waiting_.JoinTenant(s.request->tenant, s.request->tenant_weight);
   if (options_.prefix_cache && s.request->use_prefix_cache) {
-    s.root = pool_.index().AcquireRoot(s.request->tenant, s.request->cache_salt);
+    s.root = pool_.index().AcquireRoot(
+        s.request->tenant, s.request->cache_salt,
+        s.request->adapter == nullptr ? std::string_view() : s.request->adapter->digest());
   }
   if (paused) {
     s.SetState(SequenceState::kPaused);
@@ -497,6 +499,7 @@ bool Scheduler::AddSlice(Sequence& s, int budget, bool may_preempt) {
   }
   slice.sample = !s.request->score_only && start + count == static_cast<int>(s.tokens.size());
   slice.sampler = slice.sample ? &s.sampler : nullptr;
+  slice.adapter = s.request->adapter.get();
   const bool scores = s.scoring() && start < s.prompt_tokens && unscored < count;
   if (scores) {
     slice.unscored = unscored;

@@ -1,5 +1,7 @@
 #include "kv/prefix_index.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <bit>
 #include <cstddef>
@@ -42,9 +44,9 @@ int CommonPrefix(std::span<const TokenId> a, std::span<const TokenId> b) {
   return static_cast<int>(i);
 }
 
-std::string RootName(std::string_view tenant, std::string_view salt) {
-  // The length keeps ("ab", "c") apart from ("a", "bc"); never empty.
-  return std::to_string(tenant.size()) + ':' + std::string(tenant) + std::string(salt);
+std::string RootName(std::string_view tenant, std::string_view salt, std::string_view adapter) {
+  // The lengths keep ("ab", "c") apart from ("a", "bc"); never empty.
+  return fmt::format("{}:{}{}:{}{}", tenant.size(), tenant, adapter.size(), adapter, salt);
 }
 
 }  // namespace
@@ -81,8 +83,9 @@ PrefixIndex::PrefixIndex(int blocks, const PrefixOptions& options)
   evictable_.reserve(static_cast<size_t>(blocks));
 }
 
-RootId PrefixIndex::AcquireRoot(std::string_view tenant, std::string_view salt) {
-  std::string name = RootName(tenant, salt);
+RootId PrefixIndex::AcquireRoot(std::string_view tenant, std::string_view salt,
+                                std::string_view adapter) {
+  std::string name = RootName(tenant, salt, adapter);
   if (const auto it = root_ids_.find(name); it != root_ids_.end()) {
     ++roots_[static_cast<size_t>(it->second)].holders;
     return it->second;

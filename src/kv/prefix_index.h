@@ -1,5 +1,6 @@
 // PrefixIndex: which blocks hold the KV of which tokens, so that a prompt with a known beginning
-// need not be computed again. A trie whose nodes are blocks; a root per (tenant, salt).
+// need not be computed again. A trie whose nodes are blocks; a root per (tenant, salt,
+// adapter).
 //
 // Owned by KvBlockPool; engine thread only. Knows token ids and block ids, nothing of the memory
 // behind them. A node is found through a keyed 128-bit hash chained over its ancestors, and
@@ -33,7 +34,7 @@ using Hash128 = std::array<uint64_t, 2>;
 
 Hash128 SipHash128(const Hash128& key, std::span<const uint8_t> data);
 
-using RootId = int32_t;  // a partition of the index: one tenant under one salt
+using RootId = int32_t;  // a partition of the index: one tenant under one salt and adapter
 inline constexpr RootId kNoRoot = -1;
 
 struct PrefixOptions {
@@ -45,8 +46,9 @@ class PrefixIndex {
  public:
   PrefixIndex(int blocks, const PrefixOptions& options);
 
-  // The root for (tenant, salt), made if need be and kept while it has holders or nodes.
-  RootId AcquireRoot(std::string_view tenant, std::string_view salt);
+  // The root for (tenant, salt, adapter), made if need be and kept while it has holders or nodes.
+  // `adapter`: the digest of what changes the model's keys and values; empty: nothing does.
+  RootId AcquireRoot(std::string_view tenant, std::string_view salt, std::string_view adapter = {});
   void ReleaseRoot(RootId root);
 
   struct Match {

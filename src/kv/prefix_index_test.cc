@@ -50,17 +50,21 @@ TEST(PrefixIndex, FindsTheLongestBeginningInWholeBlocksAndAPartialOne) {
   EXPECT_TRUE(blocks.empty());
 }
 
-TEST(PrefixIndex, TenantsAndSaltsDoNotShare) {
+TEST(PrefixIndex, TenantsSaltsAndAdaptersDoNotShare) {
   KvBlockPool pool(16);
   PrefixIndex& index = pool.index();
   const RootId a = index.AcquireRoot("ab", "c");
   const RootId b = index.AcquireRoot("a", "bc");
   EXPECT_NE(a, b);
   EXPECT_EQ(index.AcquireRoot("ab", "c"), a);
+  const RootId adapted = index.AcquireRoot("ab", "c", "d");
+  EXPECT_NE(adapted, a);
+  EXPECT_NE(index.AcquireRoot("ab", "", "cd"), adapted);
   Remember(pool, a, Tokens(0, 64));
   std::vector<BlockId> blocks;
   EXPECT_EQ(index.Lookup(a, Tokens(0, 64), blocks).full_blocks, 2);
   EXPECT_EQ(index.Lookup(b, Tokens(0, 64), blocks).full_blocks, 0);
+  EXPECT_EQ(index.Lookup(adapted, Tokens(0, 64), blocks).full_blocks, 0);
   EXPECT_EQ(index.Lookup(b, Tokens(0, 64), blocks).partial_tokens, 0);
 }
 

@@ -135,7 +135,8 @@ std::vector<TokenId> EngineHarness::Solo(const Request& request, int choice) {
   if (!request.sampling.ignore_eos)
     ends.insert(ends.end(), request.end_tokens.begin(), request.end_tokens.end());
   state.end_tokens = ends;
-  return runner_.Solo(request.prompt, state, request.sampling.max_tokens.value_or(0), ends);
+  return runner_.Solo(request.prompt, state, request.sampling.max_tokens.value_or(0), ends,
+                      request.adapter.get());
 }
 
 int64_t EngineHarness::TokensComputed(Request request) {

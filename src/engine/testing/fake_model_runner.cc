@@ -18,6 +18,12 @@ uint64_t Mix(uint64_t hash, uint64_t value) {
   return hash ^ (hash >> 29);
 }
 
+// The chain of a sequence begins with what its adapter changes.
+uint64_t EmptyHistory(const Adapter* adapter) {
+  return adapter == nullptr ? kEmptyHistory
+                            : Mix(kEmptyHistory, std::hash<std::string>()(adapter->digest()));
+}
+
 uint64_t Extend(uint64_t hash, TokenId token) { return Mix(hash, static_cast<uint64_t>(token)); }
 
 // The recurrence of the states: of another kind than the chain of hashes in the blocks.
@@ -181,7 +187,7 @@ FakeModelRunner::State FakeModelRunner::LoadState(const SequenceSlice& slice) {
 }
 
 uint64_t FakeModelRunner::ReadHistory(const SequenceSlice& slice) {
-  uint64_t hash = kEmptyHistory;
+  uint64_t hash = EmptyHistory(slice.adapter);
   for (int p = 0; p < slice.start; ++p) {
     const Slot& slot = At(slice, p);
     hash = Extend(hash, slot.token);
@@ -359,8 +365,9 @@ void FakeModelRunner::Recycle(StepResult used) { spare_ = std::move(used); }
 
 std::vector<TokenId> FakeModelRunner::Solo(const std::vector<TokenId>& prompt,
                                            const sampling::RowState& given, int max_tokens,
-                                           const std::vector<TokenId>& end_tokens) {
-  uint64_t hash = kEmptyHistory;
+                                           const std::vector<TokenId>& end_tokens,
+                                           const Adapter* adapter) {
+  uint64_t hash = EmptyHistory(adapter);
   uint64_t recurrent = kEmptyHistory;
   const auto extend = [&](TokenId token) {
     hash = Extend(hash, token);

@@ -9,6 +9,8 @@
 // With `limits.window_blocks` every row is also written to the blocks of the layers with a window,
 // and a slice checks the rows there that its own see.
 //
+// An adapter is only a name, which all hashes depend on.
+//
 // Every slot of a block holds the token written there, its position, and a hash chained over all
 // tokens before it. A slice reads the chain before its start through its block table, checks every
 // link, and continues it.
@@ -46,6 +48,11 @@ struct FakeModelOptions {
   int salted_parts = 8;
 };
 
+class FakeAdapter final : public Adapter {
+ public:
+  explicit FakeAdapter(std::string name) : Adapter(std::move(name)) {}
+};
+
 class FakeModelRunner : public ModelRunner {
  public:
   explicit FakeModelRunner(const FakeModelOptions& options);
@@ -59,7 +66,8 @@ class FakeModelRunner : public ModelRunner {
   // The expected output of the sequence, computed from its tokens alone: the solo output of any
   // request.
   std::vector<TokenId> Solo(const std::vector<TokenId>& prompt, const sampling::RowState& state,
-                            int max_tokens, const std::vector<TokenId>& end_tokens = {});
+                            int max_tokens, const std::vector<TokenId>& end_tokens = {},
+                            const Adapter* adapter = nullptr);
 
   // Called for each slice (its sequence id) or for each step (0): a status that is not OK is its
   // result.
