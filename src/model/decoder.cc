@@ -152,6 +152,7 @@ Result<std::unique_ptr<Decoder>> Decoder::Create(std::shared_ptr<const Weights> 
   for (const bool of_window : {false, true})
     CHECK(kernels::AttentionShapeFault(weights->config().attention_shape(of_window)) == nullptr);
   CHECK(RecurrenceFault(weights->config()) == nullptr);
+  CHECK(weights->fused() || !options.lora);
   CHECK(kernels.gemm.bf16_pairs || !weights->bf16_pairs()) << kernels.gemm.name;
   CHECK(kernels.gemm.bf16_tiles || !weights->bf16_tiles()) << kernels.gemm.name;
   std::unique_ptr<Decoder> decoder(new Decoder(std::move(weights), kernels, options));
@@ -197,6 +198,10 @@ Status Decoder::Allocate() {
     layer_gate_stride_ = static_cast<size_t>(weights_->layer(0).input_gate.columns());
   }
   const int max_cols = std::max({widest, feed_forward, expert_width_});
+  for (int i = 0; options_.lora && i < config.layers; ++i) {
+    lora_gate_up_stride_ =
+        std::max(lora_gate_up_stride_, static_cast<size_t>(weights_->layer(i).gate_up.columns()));
+  }
 
   const auto take_activations = [](BumpAllocator& carver, int rows, int cols, int more = 0) {
     ActivationMemory memory;
@@ -238,6 +243,12 @@ Status Decoder::Allocate() {
       worker.best = carver.Take<kernels::ArgmaxState>(static_cast<size_t>(options_.max_head_rows));
       worker.piece_best =
           carver.Take<kernels::ArgmaxState>(static_cast<size_t>(options_.max_head_rows));
+    }
+    if (options_.lora) {
+      lora_ranks_ = carver.Take<float>(max_rows * size_t{kMaxLoraRanks});
+      lora_gate_up_ = carver.Take<float>(max_rows * lora_gate_up_stride_);
+      for (Worker& worker : workers_)
+        worker.lora_rows = carver.Take<float>(size_t{kLoraTile} * static_cast<size_t>(max_cols));
     }
     if (!weights_->fused() || config.norm_after)
       sum_ = carver.Take<float>(max_rows * static_cast<size_t>(config.width));
@@ -318,6 +329,7 @@ bool Decoder::RunLayers(const DecoderBatch& batch, Team& team) {
   CHECK(rows >= 1 && rows <= options_.max_rows && batch.places.size() == batch.tokens.size())
       << rows;
   CHECK(!batch.states.empty() || recurrent_.state_floats == 0);
+  CHECK(options_.lora || batch.lora.groups.empty());
   Worker& worker = workers_[static_cast<size_t>(team.worker())];
   CHECK(options_.window_memory == (batch.window.kv != nullptr));
   const auto list = [&](bool of_window, const kernels::AttentionWork& work, int items, int blocks,
@@ -369,12 +381,13 @@ void Decoder::FusedLayer(int index, const DecoderBatch& batch, Team& team) {
   if (!layer.experts.empty()) {
     ExpertLayer(index, batch, team);
   } else {
-    if (!config.parallel) gated = FeedForward(index, rows, team);
+    if (!config.parallel) gated = FeedForward(index, rows, batch.lora, team);
     const bool last = config.layer_inputs == 0;
     const Projection* next = last ? &AfterLayer(index) : &layer.input_gate;
     if (last) ReadKeysAhead(index + 1, batch, team);
     AddProduct(layer.down, gated, layer.ffn_after_norm, next, team,
-               last ? layer.output_scale : nullptr);
+               last ? layer.output_scale : nullptr,
+               {&batch.lora, index, LoraPlace::kFeedForwardOutput});
   }
   if (config.layer_inputs != 0) AddLayerInput(index, batch, team);
 }
@@ -413,8 +426,11 @@ void Decoder::AttentionPart(int index, const DecoderBatch& batch, Activations* g
   if (config.latent_rank != 0) {
     ProjectLatent(index, std::move(normed), team);
   } else {
-    Project(layer.qkv, std::move(normed), Epilogue::kStore, qkv_, static_cast<size_t>(qkv_columns_),
-            &layer.attn_output, team);
+    const LoraUse lora{&batch.lora, index, LoraPlace::kAttentionInput};
+    const auto stride = static_cast<size_t>(qkv_columns_);
+    Shrink(lora, normed.source, team);
+    Project(layer.qkv, std::move(normed), Epilogue::kStore, qkv_, stride, &layer.attn_output, team);
+    Expand(lora, qkv_, stride, team);
   }
   workers_[static_cast<size_t>(team.worker())].ahead = {};
   if (config.laurel_rank != 0) AddLaurel(index, rows, team);
@@ -422,7 +438,7 @@ void Decoder::AttentionPart(int index, const DecoderBatch& batch, Activations* g
   Attend(index, batch, team);
   CloseUpHeads(rows, team);
   if (config.attention_gate) GateAttention(rows, team);
-  if (config.parallel) *gated = FeedForward(index, rows, team);
+  if (config.parallel) *gated = FeedForward(index, rows, batch.lora, team);
   if (config.is_recurrent(index)) RunState(index, batch, team);
   Activations attended = Prepare({.x = attn_,
                                   .stride = q_stride,
@@ -432,12 +448,13 @@ void Decoder::AttentionPart(int index, const DecoderBatch& batch, Activations* g
                                   .norm_eps = config.norm_eps},
                                  layer.attn_output, team);
   AddProduct(layer.attn_output, std::move(attended), layer.attn_after_norm, &AfterAttention(index),
-             team, config.laurel_rank != 0 ? &kLaurelScale : nullptr);
+             team, config.laurel_rank != 0 ? &kLaurelScale : nullptr,
+             {&batch.lora, index, LoraPlace::kAttentionOutput});
   if (config.is_recurrent(index)) AddState(index, rows, team);
 }
 
 // What the down projection of a layer reads, from the residual stream as it is.
-Decoder::Activations Decoder::FeedForward(int index, int rows, Team& team) {
+Decoder::Activations Decoder::FeedForward(int index, int rows, const LoraBatch& lora, Team& team) {
   const ModelConfig& config = weights_->config();
   const LayerWeights& layer = weights_->layer(index);
   ShowInput(InputObserver::Input::kFeedForward, index, layer.ffn_norm, layer.ffn_norm_bias, rows,
@@ -449,9 +466,12 @@ Decoder::Activations Decoder::FeedForward(int index, int rows, Team& team) {
                             .norm_weight = layer.ffn_norm,
                             .norm_bias = layer.ffn_norm_bias},
                            config.gated ? layer.gate_up : layer.up, team);
-  if (config.stores_gate_up(index)) return StoredGateUp(index, std::move(in), team);
-  return config.gated ? GateUp(layer.gate_up, layer.down, std::move(in), team)
-                      : UpAlone(index, std::move(in), team);
+  if (config.stores_gate_up(index)) return StoredGateUp(index, std::move(in), lora, team);
+  if (!config.gated) return UpAlone(index, std::move(in), lora, team);
+  const bool stored = UsesLora({&lora, index, LoraPlace::kFeedForwardInput}) ||
+                      UsesLora({&lora, index, LoraPlace::kFeedForwardOutput});
+  return stored ? GateUpStored(index, std::move(in), lora, team)
+                : GateUp(layer.gate_up, layer.down, std::move(in), team);
 }
 
 // A norm of one row of the residual stream: RMSNorm, or LayerNorm where there is a bias.
@@ -712,13 +732,17 @@ void Decoder::Project(const Projection& projection, Activations in, Epilogue epi
 // Adds a part's output to the residual stream, after its norm if it has one. With a norm it may
 // multiply the stream by `scale` then.
 void Decoder::AddProduct(const Projection& projection, Activations in, const float* after_norm,
-                         const Projection* next, Team& team, const float* scale) {
+                         const Projection* next, Team& team, const float* scale,
+                         const LoraUse& lora) {
   const int rows = in.rows;
   const int cols = weights_->config().width;
   const auto width = static_cast<size_t>(cols);
-  if (after_norm == nullptr)
-    return Project(projection, std::move(in), Epilogue::kAdd, x_, width, next, team);
-  Project(projection, std::move(in), Epilogue::kStore, sum_, width, next, team);
+  float* const out = after_norm == nullptr ? x_ : sum_;
+  Shrink(lora, in.source, team);
+  Project(projection, std::move(in), after_norm == nullptr ? Epilogue::kAdd : Epilogue::kStore, out,
+          width, next, team);
+  Expand(lora, out, width, team);
+  if (after_norm == nullptr) return;
   team.ForEachRow(rows, [&](size_t row) {
     AddNormed(x_ + row * width, sum_ + row * width, after_norm, scale);
   });

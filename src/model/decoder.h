@@ -25,6 +25,7 @@
 #include "kernels/aligned_buffer.h"
 #include "kernels/kernels.h"
 #include "kernels/rows_rope.h"
+#include "model/adapters/lora.h"
 #include "model/kv_groups.h"
 #include "model/outliers.h"
 #include "model/recurrence.h"
@@ -84,6 +85,24 @@ struct WindowBatch {
   int blocks = 0;                             // [layers with a window][kv_heads][blocks]
 };
 
+// The rows of a step that use adapters, grouped by adapter.
+struct LoraBatch {
+  struct Group {
+    const LoraAdapter* adapter = nullptr;  // made for the decoder's model
+    int32_t begin = 0;                     // in `rows`
+    int32_t count = 0;
+  };
+  std::span<const int32_t> rows;  // of the step, each once; those of a group lie together
+  std::span<const Group> groups;  // one for each adapter
+};
+
+// The adapters of the rows at one product; none without a batch.
+struct LoraUse {
+  const LoraBatch* batch = nullptr;
+  int layer = 0;
+  LoraPlace place = LoraPlace::kAttentionInput;
+};
+
 // The rows of one step. Everything it points to stays unchanged during the step.
 struct DecoderBatch {
   std::span<const TokenId> tokens;            // [rows], each < vocab_size
@@ -96,6 +115,7 @@ struct DecoderBatch {
   // Every row in one slice, for a model with recurrent states; not read for others.
   std::span<const StateSlice> states{};
   WindowBatch window;
+  LoraBatch lora;  // only with Decoder::Options::lora
   // Where both are set, the layers may be aborted: as soon as one of the workers sees `abort_flag`
   // set, none begins layer `*last`, which was INT_MAX before.
   const std::atomic<bool>* abort_flag = nullptr;
@@ -118,6 +138,7 @@ class Decoder {
     int context = 0;         // positions, <= config.max_context()
     KvDtype kv_dtype = KvDtype::kByWeights;
     bool window_memory = false;         // layers with a window have memory of their own
+    bool lora = false;                  // rows may use adapters; for fused weights
     InputObserver* observer = nullptr;  // outlives the decoder; sees all rows but a step's first
   };
   // Errors: out_of_memory, of its scratch.
@@ -181,6 +202,8 @@ class Decoder {
   // If the epilogue quantises, a worker's range is a multiple of this many panels: two gated panels
   // make one block of 32.
   static constexpr int kGatedGranule = 2;
+  // Rows of an adapter that one worker multiplies at once: two register tiles.
+  static constexpr int kLoraTile = 8;
   // Up to this many values (rows x columns) of a mixture's layer, one worker chooses, groups and
   // quantises for all rows, which saves the barriers between these steps. The bound is a guess.
   static constexpr int kSerialExpertValues = 4096;
@@ -189,6 +212,7 @@ class Decoder {
     std::byte* quantized = nullptr;
     float* floats = nullptr;
   };
+  struct Worker;
   struct Source {
     const float* x = nullptr;
     size_t stride = 0;
@@ -226,7 +250,7 @@ class Decoder {
   // decoder_altup.cc: several residual streams, a branch of low rank, gates of which few count.
   static constexpr float kLaurelScale = 1 / std::numbers::sqrt2_v<float>;
   void CutGates(int layer, float* gates) const;
-  Activations StoredGateUp(int index, Activations in, Team& team);
+  Activations StoredGateUp(int index, Activations in, const LoraBatch& lora, Team& team);
   float* StreamsOf(size_t row) const;
   void SpreadStreams(int rows, Team& team);
   void RouteStreams(int layer, const float* x, float* weights, const Team& team);
@@ -267,7 +291,7 @@ class Decoder {
   void FinishRecurrentRow(const RecurrentWeights& layer, float* row, float* out) const;
   // decoder_activations.cc: feed-forwards without a gate or with a norm inside, gates of attention.
   static float Softplus(float x);
-  Activations UpAlone(int index, Activations in, Team& team);
+  Activations UpAlone(int index, Activations in, const LoraBatch& lora, Team& team);
   void Activate(int index, int count, float* up) const;
   void ApplyGate(int index, float* gate, const float* up) const;
   void ApplyGelu(float* up, int count) const;
@@ -288,8 +312,16 @@ class Decoder {
   void Project(const Projection& projection, Activations in, kernels::Epilogue epilogue, float* out,
                size_t out_stride, const Projection* next, Team& team);
   void AddProduct(const Projection& projection, Activations in, const float* after_norm,
-                  const Projection* next, Team& team, const float* scale = nullptr);
-  Activations FeedForward(int index, int rows, Team& team);
+                  const Projection* next, Team& team, const float* scale = nullptr,
+                  const LoraUse& lora = {});
+  Activations FeedForward(int index, int rows, const LoraBatch& lora, Team& team);
+  // decoder_lora.cc: adapters.
+  static const LoraProduct& LoraProductOf(const LoraBatch::Group& group, const LoraUse& use);
+  static bool UsesLora(const LoraUse& use);
+  void LoraInputs(const Source& source, std::span<const int32_t> rows, Worker& worker) const;
+  void Shrink(const LoraUse& use, const Source& source, Team& team);
+  void Expand(const LoraUse& use, float* out, size_t stride, Team& team);
+  Activations GateUpStored(int index, Activations in, const LoraBatch& lora, Team& team);
   static kernels::Epilogue EpilogueOf(GateKind gate);
   Activations GateUp(const Projection& gate_up, const Projection& down, Activations in, Team& team);
   void RotateHeads(const float* cos_sin, float* qkv) const;
@@ -372,6 +404,10 @@ class Decoder {
   float* ones_ = nullptr;         // [conv_channels] or [head_dim]
   float* key_scale_ = nullptr;    // [state_keys] 1 / sqrt(state_keys)
   float* query_scale_ = nullptr;  // [state_keys] 1 / state_keys
+  // Adapters only.
+  float* lora_ranks_ = nullptr;    // [R][kMaxLoraRanks] A x of the product in hand
+  float* lora_gate_up_ = nullptr;  // [R][lora_gate_up_stride_] sums of gate and up, interleaved
+  size_t lora_gate_up_stride_ = 0;
   // Unfused only.
   float* normed_ = nullptr;  // [R][width]
   float* gate_ = nullptr;    // [R][feed_forward, padded]
@@ -382,7 +418,9 @@ class Decoder {
     ActivationMemory expert_row;   // one row of width, on its way to its experts
     float* layer_token = nullptr;  // [layers][layer_inputs] of one token
     float* stream_row = nullptr;   // [width], of several residual streams
-    std::byte* gemm = nullptr;     // kernels' scratch
+    float* lora_rows = nullptr;    // [kLoraTile][most columns] inputs of adapters after their norm
+    std::array<const float*, kLoraTile> lora_inputs{};  // rows of a tile
+    std::byte* gemm = nullptr;                          // kernels' scratch
     std::byte* attention = nullptr;
     kernels::ArgmaxState* best = nullptr;        // [max_head_rows], of the round `best_round`
     kernels::ArgmaxState* piece_best = nullptr;  // [max_head_rows], of the piece in hand

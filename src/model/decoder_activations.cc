@@ -58,13 +58,17 @@ void Decoder::ApplyGelu(float* up, int count) const {
 }
 
 // activation(up) in the form that `down` reads, of a network without a gate.
-Decoder::Activations Decoder::UpAlone(int index, Activations in, Team& team) {
+Decoder::Activations Decoder::UpAlone(int index, Activations in, const LoraBatch& lora,
+                                      Team& team) {
   const LayerWeights& layer = weights_->layer(index);
   const int rows = in.rows;
   const int cols = weights_->config().feed_forward;
   const auto stride = static_cast<size_t>(cols);
   float* up = shared_ffn_.floats;
+  const LoraUse use{&lora, index, LoraPlace::kFeedForwardInput};
+  Shrink(use, in.source, team);
   Project(layer.up, std::move(in), kernels::Epilogue::kStore, up, stride, &layer.down, team);
+  Expand(use, up, stride, team);
   team.ForEachRow(rows, [&](size_t row) { Activate(index, cols, up + row * stride); });
   return Prepare({.x = up, .stride = stride, .rows = rows, .cols = cols}, layer.down, team);
 }

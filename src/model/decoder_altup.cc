@@ -56,14 +56,18 @@ void Decoder::CutGates(int layer, float* gates) const {
 
 // activation(gate) * up in the form that `down` reads, in a layer that cuts gates or has inner
 // norms.
-Decoder::Activations Decoder::StoredGateUp(int index, Activations in, Team& team) {
+Decoder::Activations Decoder::StoredGateUp(int index, Activations in, const LoraBatch& lora,
+                                           Team& team) {
   const LayerWeights& layer = weights_->layer(index);
   const int rows = in.rows;
   const int cols = weights_->config().feed_forward_of(index);
   const auto up = static_cast<size_t>(cols), stride = 2 * up;
   float* const gates = shared_ffn_.floats;
+  const LoraUse use{&lora, index, LoraPlace::kFeedForwardInput};
+  Shrink(use, in.source, team);
   Project(layer.gate_up, std::move(in), kernels::Epilogue::kStore, gates, stride, &layer.down,
           team);
+  Expand(use, gates, stride, team);
   team.ForEachRow(rows, [&](size_t row) {
     float* gate = gates + row * stride;
     if (weights_->config().inner_norms) return ApplyGate(index, gate, gate + up);

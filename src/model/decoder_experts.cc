@@ -123,7 +123,7 @@ void Decoder::ExpertLayer(int index, const DecoderBatch& batch, Team& team) {
 // dense_.
 void Decoder::DenseBesideExperts(int index, int rows, Team& team) {
   const LayerWeights& layer = weights_->layer(index);
-  Activations gated = FeedForward(index, rows, team);
+  Activations gated = FeedForward(index, rows, {}, team);  // no adapters
   Project(layer.down, std::move(gated), Epilogue::kStore, dense_,
           static_cast<size_t>(weights_->config().width), &layer.router, team);
 }

@@ -14,6 +14,7 @@
 
 #include "base/quote.h"
 #include "files/source.h"
+#include "model/adapters/lora_file.h"
 #include "model/config.h"
 #include "model/encoder_gguf.h"
 #include "model/json_file.h"
@@ -41,7 +42,7 @@ std::string Instead(const std::string& path) {
   namespace fs = std::filesystem;
   std::error_code ignored;
   if (fs::exists(path + "/adapter_config.json", ignored))
-    return ": it holds an adapter, which must be merged into its model first";
+    return ": it holds an adapter; give its base as the model, and it by --lora NAME=PATH";
   const bool hub = fs::is_directory(path + "/snapshots", ignored);
   std::vector<std::string> found;
   int left = 1000;
@@ -91,6 +92,13 @@ ModelFiles ModelFiles::At(const std::string& path) {
   auto file = gguf::File::Open(path);
   if (!file.ok()) {
     found.fault = std::move(file).status();
+    return found;
+  }
+  if (IsLoraGguf((*file)->header())) {
+    found.fault =
+        InvalidArgument("model_hparam",
+                        "the GGUF is an adapter; give its base as the model, and it by --lora "
+                        "NAME=PATH");
     return found;
   }
   found.gguf = *std::move(file);

@@ -160,7 +160,7 @@ TEST_F(ModelFilesTest, AFolderWithoutAModelIsAnsweredWithWhatToGiveInstead) {
             "the folder has no config.json; a model's folder has it with tokenizer.json and the "
             "safetensors files");
   EXPECT_EQ(answer("adapter", {"adapter_config.json", "adapter_model.safetensors"}),
-            none + "it holds an adapter, which must be merged into its model first");
+            none + "it holds an adapter; give its base as the model, and it by --lora NAME=PATH");
   EXPECT_EQ(answer("file", {"m-q4.gguf", "README.md"}), none + "give \"m-q4.gguf\" in it");
   EXPECT_EQ(answer("files", {"b.gguf", "a.gguf"}),
             none + "give one of the 2 like \"a.gguf\" in it");

@@ -67,6 +67,8 @@ void StepLayout::Reserve(int max_tokens, int max_slices) {
   tokens_.reserve(tokens);
   sequences_.reserve(slices);
   window_sequences_.reserve(slices);
+  lora_rows_.reserve(tokens);
+  lora_groups_.reserve(slices);
   head_.reserve(tokens);
   head_rows_.reserve(tokens);
   bad_token_.reserve(slices);
@@ -97,6 +99,28 @@ void StepLayout::Build(const engine::StepPlan& plan, int vocab_size, bool all_lo
       if (!known) bad_token_[i] = 1;
     }
     AddHeadRows(slice, static_cast<int32_t>(i), first_row, all_logits);
+  }
+  GroupByAdapter(plan);
+}
+
+void StepLayout::GroupByAdapter(const engine::StepPlan& plan) {
+  lora_rows_.clear();
+  lora_groups_.clear();
+  const auto lora_of = [&](size_t slice) -> const model::LoraAdapter* {
+    const auto* adapter = static_cast<const CpuAdapter*>(plan.slices[slice].adapter);
+    return adapter == nullptr ? nullptr : &adapter->lora();
+  };
+  for (size_t i = 0; i < plan.slices.size(); ++i) {
+    const model::LoraAdapter* const lora = lora_of(i);
+    const auto grouped = [&](const auto& group) { return group.adapter == lora; };
+    if (lora == nullptr || std::any_of(lora_groups_.begin(), lora_groups_.end(), grouped)) continue;
+    const auto begin = static_cast<int32_t>(lora_rows_.size());
+    for (size_t j = i; j < plan.slices.size(); ++j) {
+      if (lora_of(j) != lora) continue;
+      for (int32_t row = 0; row < sequences_[j].rows; ++row)
+        lora_rows_.push_back(sequences_[j].first_row + row);
+    }
+    lora_groups_.push_back({lora, begin, static_cast<int32_t>(lora_rows_.size()) - begin});
   }
 }
 
@@ -159,6 +183,7 @@ Result<std::unique_ptr<CpuModelRunner>> CpuModelRunner::Create(
   decoder_options.context = options.context;
   decoder_options.kv_dtype = options.kv_dtype;
   decoder_options.window_memory = options.window_blocks > 0;
+  decoder_options.lora = options.adapters;
   ASSIGN_OR_RETURN(auto decoder,
                    model::Decoder::Create(std::move(weights), *options.kernels, decoder_options));
   ASSIGN_OR_RETURN(auto kv, kernels::AlignedBuffer::Allocate(static_cast<size_t>(limits.kv_blocks) *
@@ -266,6 +291,7 @@ Result<model::DecoderBatch> CpuModelRunner::PreparePass(const engine::StepPlan& 
   batch.window.kv = window_kv_.data();
   batch.window.blocks = limits_.window_blocks;
   batch.states = state_slices_;
+  batch.lora = layout_.lora();
   if (plan.abortable) {
     batch.abort_flag = urgent_;
     batch.last = &last_layer_;

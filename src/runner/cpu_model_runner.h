@@ -16,17 +16,30 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "base/types.h"
 #include "engine/model_runner.h"
 #include "kernels/kernels.h"
+#include "model/adapters/lora.h"
 #include "model/decoder.h"
 #include "model/weights.h"
 #include "runner/compute_pool.h"
 #include "runner/decoder_pass.h"
 
 namespace tutti::runner {
+
+// A LoRA adapter of the model of a CpuModelRunner, which was made for its weights' configuration.
+class CpuAdapter final : public engine::Adapter {
+ public:
+  explicit CpuAdapter(std::shared_ptr<const model::LoraAdapter> lora)
+      : Adapter(lora->digest()), lora_(std::move(lora)) {}
+  const model::LoraAdapter& lora() const { return *lora_; }
+
+ private:
+  const std::shared_ptr<const model::LoraAdapter> lora_;
+};
 
 // A row whose logits or argmax are needed.
 struct HeadRow {
@@ -56,6 +69,8 @@ class StepLayout {
   // The same rows with the blocks of layers with a window; empty where these have none of their
   // own.
   std::span<const kernels::AttentionSequence> window_sequences() const { return window_sequences_; }
+  // The rows with adapters, those of an adapter together, in the order of the slices.
+  model::LoraBatch lora() const { return {lora_rows_, lora_groups_}; }
   std::span<const HeadRow> head() const { return head_; }
   std::span<const int32_t> head_rows() const { return head_rows_; }  // head()[i].row
   // True where the slice holds a token that the vocabulary does not have.
@@ -64,10 +79,13 @@ class StepLayout {
  private:
   void AddHeadRows(const engine::SequenceSlice& slice, int32_t index, int32_t first_row,
                    bool all_logits);
+  void GroupByAdapter(const engine::StepPlan& plan);
 
   std::vector<TokenId> tokens_;
   std::vector<kernels::AttentionSequence> sequences_;
   std::vector<kernels::AttentionSequence> window_sequences_;
+  std::vector<int32_t> lora_rows_;
+  std::vector<model::LoraBatch::Group> lora_groups_;
   std::vector<HeadRow> head_;
   std::vector<int32_t> head_rows_;
   std::vector<uint8_t> bad_token_;
@@ -87,6 +105,7 @@ struct CpuRunnerOptions {
   int context = 0;            // tokens per sequence, 1 .. the model's own
   int max_step_tokens = 512;  // rows of one step
   int max_step_slices = 256;
+  bool adapters = false;       // slices may have a CpuAdapter; takes scratch memory
   bool share_prefixes = true;  // read blocks several decoding sequences share once for all
   // For tests: receives the raw logits of every row that is sampled or scored, on a compute thread,
   // in no order.

@@ -10,6 +10,7 @@
 #include "gguf/file.h"
 #include "gguf/testing/checkpoint.h"
 #include "model/testing/generated_encoder.h"
+#include "model/testing/lora_files.h"
 #include "runner/cpu_encoder_runner.h"
 #include "runner/cpu_model_runner.h"
 #include "runner/testing/direct_driver.h"
@@ -66,6 +67,15 @@ TEST_P(SteadyDecodeTest, FiveThousandStepsAllocateNothing) {
   options.pool = std::make_shared<ComputePool>(ComputePoolOptions{.workers = GetParam()});
   options.kv_bytes = size_t{64} << 20;
   options.context = 4096;
+  options.adapters = true;
+  // The second sequence has an adapter.
+  const model::testing::LoraSpec lora;
+  const auto adapter_file =
+      model::LoraFile::FromGguf(model::testing::OpenLoraGguf(model::testing::LoraGguf(
+                                    model::testing::LoraMatrices(spec, lora), lora)),
+                                *model::FamilyOfArchitecture("llama"));
+  ASSERT_TRUE(adapter_file.ok()) << adapter_file.status();
+  const CpuAdapter adapter(*model::LoraAdapter::Load(*adapter_file, (*weights)->config()));
   const auto runner = *CpuModelRunner::Create(*weights, options);
 
   // Three sequences that decode, over tables of blocks as the engine would keep them.
@@ -102,6 +112,7 @@ TEST_P(SteadyDecodeTest, FiveThousandStepsAllocateNothing) {
       slice.drafts = static_cast<int>(drafts);
       slice.start = 1000 + step % 20;  // inside one block, so that the contexts do not grow
       slice.blocks = blocks[i];
+      slice.adapter = i == 1 ? &adapter : nullptr;
       slice.sample = true;
       slice.sampler = &samplers[i];
       plan.slices.push_back(slice);

@@ -53,6 +53,7 @@ int DirectDriver::Fork(int other, int tokens) {
     copies_.push_back({from.blocks[full], to.blocks[full]});
   }
   to.length = tokens;
+  to.adapter = from.adapter;
   CHECK(from.state == kv::kNoSlot || tokens == 0 || tokens == from.length);
   if (tokens > 0) to.state_from = from.state;
   return id;
@@ -112,6 +113,7 @@ Result<engine::StepResult> DirectDriver::Step(std::span<const Part> parts) {
       slice.window_blocks = s.windows;
     }
     slice.sample = part.sample;
+    slice.adapter = s.adapter;
     slice.state = s.state;
     slice.state_from = std::exchange(s.state_from, kv::kNoSlot);
     slice.drafts = part.drafts;

@@ -36,6 +36,8 @@ class DirectDriver {
 
   // Returns the sequence's number.
   int NewSequence(api::SamplingParams params = GreedyParams(), uint64_t seed = 0);
+  // Of all its steps from now on; outlives them.
+  void SetAdapter(int sequence, const engine::Adapter* adapter) { Of(sequence).adapter = adapter; }
   // A sequence that starts with the first `tokens` tokens of `other`, reading other's blocks where
   // they are full and a copy of the last one where it is not. With recurrent states it must have
   // all tokens of `other`, which takes no step before the fork's first one.
@@ -67,6 +69,7 @@ class DirectDriver {
     std::vector<bool> owned;          // blocks[i] goes back to the pool with this sequence
     std::vector<kv::SlotId> windows;  // the same blocks, none behind the window of the next token
     int length = 0;                   // tokens in the cache
+    const engine::Adapter* adapter = nullptr;
     kv::SlotId state = kv::kNoSlot;
     kv::SlotId state_from = kv::kNoSlot;  // of the sequence it was forked from
   };
