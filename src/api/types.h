@@ -355,6 +355,7 @@ struct TokenizerInfo {
 
 struct ModelInfo {
   std::string id;
+  std::string parent = {};  // of an adapter: the id of the model that it changes; else empty
   std::vector<std::string> aliases;
   int64_t created_unix_s = 0;
   int max_model_len = 0;  // tokens: prompt and output together, or of one text of an encoder

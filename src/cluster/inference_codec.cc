@@ -488,6 +488,7 @@ void ToWire(const api::ModelInfo& model, v1::WireModel* wire) {
   wire->set_generates(model.generates);
   wire->set_tool_format(model.tool_format);
   wire->set_fills_middle(model.fills_middle);
+  wire->set_parent(model.parent);
   if (model.tokenizer != nullptr) {
     v1::WireTokenizerInfo* const tokenizer = wire->mutable_tokenizer();
     tokenizer->set_bos(model.tokenizer->bos);
@@ -534,6 +535,7 @@ api::ModelInfo FromWire(const v1::WireModel& wire) {
   model.generates = wire.generates();
   model.tool_format = wire.tool_format();
   model.fills_middle = wire.fills_middle();
+  model.parent = wire.parent();
   if (wire.has_tokenizer()) {
     const v1::WireTokenizerInfo& tokenizer = wire.tokenizer();
     api::TokenizerInfo info;

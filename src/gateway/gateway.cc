@@ -1,5 +1,7 @@
 #include "gateway/gateway.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <new>
 #include <random>
@@ -10,6 +12,7 @@
 #include "api/validate.h"
 #include "base/clock.h"
 #include "base/memory_reserve.h"
+#include "base/quote.h"
 #include "chat_template/tool_arguments.h"
 #include "gateway/answer_rules.h"
 #include "gateway/prompt.h"
@@ -101,6 +104,13 @@ struct Gateway::Pending : std::enable_shared_from_this<Pending> {
 Gateway::Gateway(const GatewayOptions& options, const Clock& clock)
     : options_(options), clock_(clock), pool_(options.prep, options.prep_threads) {}
 
+Status AdapterExists(const std::string& name) {
+  return Status(StatusCode::kAlreadyExists, "adapter_exists",
+                fmt::format("{} is the name of a model or adapter already; unload it or choose "
+                            "another name",
+                            Quote(name)));
+}
+
 void Gateway::Expect(std::vector<std::string> names) {
   const MutexLock lock(mutex_);
   expected_ = std::move(names);
@@ -115,6 +125,29 @@ void Gateway::AddModel(std::shared_ptr<const ServedModel> model) {
   const MutexLock lock(mutex_);
   std::erase(expected_, model->info.id);
   models_.push_back(std::move(model));
+}
+
+Status Gateway::AddAdapter(std::shared_ptr<const ServedModel> model, bool replaces) {
+  const MutexLock lock(mutex_);
+  const auto is_base = [&](const auto& served) { return served->info.id == model->info.parent; };
+  if (std::none_of(models_.begin(), models_.end(), is_base))
+    return api::ModelNotFound(model->info.parent);
+  for (auto& served : models_) {
+    if (!served->Answers(model->info.id)) continue;
+    if (!replaces || served->adapter == nullptr) return AdapterExists(model->info.id);
+    served = std::move(model);
+    return OkStatus();
+  }
+  models_.push_back(std::move(model));
+  return OkStatus();
+}
+
+Status Gateway::RemoveAdapter(const std::string& name) {
+  const MutexLock lock(mutex_);
+  const size_t removed = std::erase_if(models_, [&](const auto& served) {
+    return served->adapter != nullptr && served->info.id == name;
+  });
+  return removed == 0 ? api::ModelNotFound(name) : OkStatus();
 }
 
 Result<std::shared_ptr<const ServedModel>> Gateway::Find(const std::string& name) const {
@@ -377,6 +410,7 @@ Status Gateway::Submit(Pending& pending, std::shared_ptr<grammar::TokenMasker> c
   out.tenant_weight = in.tenant_weight;
   out.cache_salt = std::move(in.cache_salt);
   out.use_prefix_cache = in.use_prefix_cache;
+  out.adapter = pending.model->adapter;
   out.score_only = in.score_only;
   out.score_from = pending.score_from;
   out.alternatives = std::move(pending.alternatives);
@@ -474,6 +508,7 @@ api::LoadSnapshot Gateway::Load() const {
   const MutexLock lock(mutex_);
   api::LoadSnapshot sum;
   for (const auto& model : models_) {
+    if (model->adapter != nullptr) continue;  // its base's engine
     if (model->engine != nullptr) {
       const api::LoadSnapshot load = model->engine->Load();
       sum.running += load.running;

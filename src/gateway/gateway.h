@@ -35,6 +35,9 @@ struct GatewayOptions {
   Logger* log = nullptr;  // outlives the gateway and its engines; may be null
 };
 
+// The error of a name that is taken.
+Status AdapterExists(const std::string& name);
+
 class Gateway final : public api::Inference {
  public:
   // `clock` outlives the gateway.
@@ -46,6 +49,13 @@ class Gateway final : public api::Inference {
   // Begins to serve a model. Requests without a model name go to api::DefaultGenerator(), encode
   // requests to api::EncoderFor().
   void AddModel(std::shared_ptr<const ServedModel> model);
+  // Begins to serve a model with an adapter, and no longer serves one of the same name that
+  // `replaces` says. Its base must be served. Errors: adapter_exists for a name that is taken;
+  // model_not_found without the base.
+  Status AddAdapter(std::shared_ptr<const ServedModel> model, bool replaces);
+  // No longer serves the adapter of that name. Requests that have begun keep it. Errors:
+  // model_not_found.
+  Status RemoveAdapter(const std::string& name);
   // Generations use this cache, except those that are stepped. To be called before the first
   // request.
   void UseAnswers(std::shared_ptr<api::AnswerCache> answers) { answers_ = std::move(answers); }

@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <atomic>
+#include <utility>
 
+#include "base/clock.h"
 #include "base/quote.h"
 #include "base/utf8.h"
 
@@ -27,6 +29,25 @@ Status ServedModel::CheckRows(std::span<const TokenId> tokens, const std::string
         .WithParam(param);
   }
   return OkStatus();
+}
+
+std::shared_ptr<ServedModel> WithAdapter(const ServedModel& base, std::string name,
+                                         std::shared_ptr<const engine::Adapter> adapter) {
+  auto model = std::make_shared<ServedModel>(base);
+  model->instance = ServedModel::NextInstance();
+  model->info.id = std::move(name);
+  model->info.parent = base.info.id;
+  model->info.aliases.clear();
+  model->info.created_unix_s = UnixSeconds();
+  // Caches and clients tell models apart by these.
+  model->info.digest = adapter->digest();
+  if (!base.identity.empty()) model->identity = base.identity + " lora " + adapter->digest();
+  // Embeddings of the base do not use the adapter.
+  model->info.encoder.reset();
+  model->encoder = nullptr;
+  model->adapter = std::move(adapter);
+  model->load_adapter = nullptr;
+  return model;
 }
 
 std::shared_ptr<const api::TokenizerInfo> DescribeTokenizer(const tokenizer::Tokenizer& tokenizer) {

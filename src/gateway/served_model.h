@@ -3,15 +3,18 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "api/types.h"
 #include "chat_template/tool_prompt.h"
+#include "engine/adapter.h"
 #include "engine/encoder_engine.h"
 #include "engine/engine.h"
 #include "telemetry/encoder_metrics.h"
@@ -42,6 +45,16 @@ struct ServedEncoder {
   std::shared_ptr<telemetry::EncoderMetrics> metrics;  // may be null
 };
 
+// An adapter's files, checked and packed for one model.
+struct LoadedAdapter {
+  std::shared_ptr<const engine::Adapter> adapter;
+  std::string summary;               // for people: "rank 16, 168 matrices, 9 MiB"
+  std::vector<std::string> remarks;  // oddities that change no answer
+};
+// Reads an adapter of a model; blocks for its files. `root`: as in files::OpenSource. Any thread.
+using AdapterLoader = std::function<Result<LoadedAdapter>(const std::string& path,
+                                                          const std::string& root, double scale)>;
+
 struct ServedModel {
   api::ModelInfo info;
   // Unique id of this load of the model within the process. It is part of the cache keys, so that
@@ -53,9 +66,12 @@ struct ServedModel {
   std::string summary;  // for people, one line: architecture, arithmetic, threads
   std::shared_ptr<const tokenizer::Tokenizer> tokenizer;
   std::optional<tokenizer::ChatTemplate>
-      chat_template;                                   // absent: chat is refused, text prompts work
-  std::optional<chat_template::ToolSupport> tools;     // absent: requests with tools are refused
-  std::shared_ptr<engine::Engine> engine;              // null: generates nothing
+      chat_template;                                // absent: chat is refused, text prompts work
+  std::optional<chat_template::ToolSupport> tools;  // absent: requests with tools are refused
+  std::shared_ptr<engine::Engine> engine;           // null: generates nothing
+  // Of requests for this model; null: the engine's own weights.
+  std::shared_ptr<const engine::Adapter> adapter;
+  AdapterLoader load_adapter;                          // null: the model takes no adapters
   std::shared_ptr<const ServedEncoder> encoder;        // null: encodes nothing
   std::shared_ptr<telemetry::ServingMetrics> metrics;  // may be null
 
@@ -72,6 +88,11 @@ struct ServedModel {
 
   static uint64_t NextInstance();  // never the same twice
 };
+
+// The model under another name, for requests that use an adapter of it. It shares all else: engine,
+// tokenizer, template and metrics.
+std::shared_ptr<ServedModel> WithAdapter(const ServedModel& base, std::string name,
+                                         std::shared_ptr<const engine::Adapter> adapter);
 
 // For ModelInfo::tokenizer.
 std::shared_ptr<const api::TokenizerInfo> DescribeTokenizer(const tokenizer::Tokenizer& tokenizer);

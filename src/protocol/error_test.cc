@@ -102,6 +102,8 @@ TEST(ErrorTable, TheStockClientIsToldOnlyWhereItWouldDoTheWrongThing) {
       {"request_exceeds_limit", false},
       {"steer_unsupported", false},
       {"already_finished", false},
+      {"adapter_exists", false},
+      {"adapter_limit", false},
       {"attempts_exhausted", false},
       {"callback_failed", false},
       {"logits_not_finite", false},

@@ -37,7 +37,9 @@ void WriteCapabilities(const api::ModelInfo& model, JsonWriter* json) {
 
 void WriteDetails(const api::ModelInfo& model, JsonWriter* json) {
   json->Key("details").BeginObject();
-  json->Member("parent_model", "").Member("format", "").Member("family", model.architecture);
+  json->Member("parent_model", model.parent)
+      .Member("format", "")
+      .Member("family", model.architecture);
   json->Key("families").BeginArray().String(model.architecture).EndArray();
   json->Member("parameter_size", "").Member("quantization_level", model.quantisation);
   json->Member("context_length", model.max_model_len);

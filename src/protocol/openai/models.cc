@@ -24,9 +24,9 @@ void WriteModel(const api::ModelInfo& model, std::string_view id, JsonWriter* js
       .Member("object", "model")
       .Member("created", model.created_unix_s)
       .Member("owned_by", "tutti")
-      .Member("root", model.id)
-      .Member("parent", nullptr)
-      .Member("max_model_len", model.max_model_len);
+      .Member("root", model.id);
+  model.parent.empty() ? json->Member("parent", nullptr) : json->Member("parent", model.parent);
+  json->Member("max_model_len", model.max_model_len);
   json->Key("permission").BeginArray().EndArray();
   json->Key("tasks").BeginArray();
   for (const std::string_view task : TasksOf(model)) json->String(task);

@@ -278,7 +278,10 @@ Admission::~Admission() { running_->WaitUntilNoneIsHeld(); }
 std::vector<api::ModelInfo> Admission::Models() const {
   std::vector<api::ModelInfo> models = deps_.inference->Models();
   if (!policy_.any_model_name) return models;
-  const auto generates = [](const api::ModelInfo& model) { return model.generates; };
+  // Adapters of the one model answer to their own names alone.
+  const auto generates = [](const api::ModelInfo& model) {
+    return model.generates && model.parent.empty();
+  };
   if (std::count_if(models.begin(), models.end(), generates) == 1)
     std::find_if(models.begin(), models.end(), generates)->answers_any_name = true;
   return models;

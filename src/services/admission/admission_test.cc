@@ -381,6 +381,14 @@ TEST_F(AdmissionTest, AnyNameMeansTheOnlyGeneratorWhereThatIsWanted) {
       << "a model that is to come answers under its own name";
   one.Generation(0)->End();
 
+  FakeModel adapter = Model("a", true);
+  adapter.info.parent = "m";
+  FakeInference adapted{{Model("m", true), adapter}};
+  Start(policy, &adapted);
+  ASSERT_TRUE(admission_->Generate(Ask(Caller(), "gpt-4o"), nullptr).ok());
+  EXPECT_EQ(adapted.Generation(0)->request.model, "m") << "adapters are no further models";
+  adapted.Generation(0)->End();
+
   Start(policy);  // two generating models: no default
   EXPECT_EQ(admission_->Generate(Ask(Caller(), "gpt-4o"), nullptr).status().reason(),
             "model_not_found");
