@@ -5,6 +5,7 @@
 
 #include <atomic>
 
+#include "api/adapter_control.h"
 #include "api/inference.h"
 #include "api/types.h"
 #include "base/clock.h"
@@ -19,6 +20,9 @@ class Backend : public api::HealthProbe {
   virtual const Clock& clock() const = 0;
   // Memory level of the process. MemoryWatch writes it; admission of new requests reads it.
   virtual std::atomic<api::LoadLevel>& memory_level() = 0;
+
+  // Loads adapters at run time; null: this process does not.
+  virtual api::AdapterControl* adapters() { return nullptr; }
 
   // From now on new requests are refused (draining) and readyz fails; running requests continue.
   virtual void BeginDrain() = 0;

@@ -1,11 +1,15 @@
 #include "app/local_inference.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <cstdio>
 #include <new>
 #include <system_error>
 #include <utility>
 
 #include "app/version.h"
+#include "base/quote.h"
 
 namespace tutti::app {
 
@@ -53,6 +57,7 @@ Status LocalInference::LoadOrThrow(OpenedModel model, std::function<bool(size_t,
                                    bool step_by_hand) {
   ASSIGN_OR_RETURN(const std::shared_ptr<const gateway::ServedModel> served,
                    std::move(model).Load(std::move(progress), device_));
+  ASSIGN_OR_RETURN(const auto adapters, OpenAdapters(*served));
   if (!step_by_hand) device_->Start();
   {
     const MutexLock lock(mutex_);
@@ -60,7 +65,38 @@ Status LocalInference::LoadOrThrow(OpenedModel model, std::function<bool(size_t,
   }
   if (draining_.load()) served->BeginDrain();
   gateway_.AddModel(served);
+  for (const auto& adapter : adapters) RETURN_IF_ERROR(gateway_.AddAdapter(adapter, false));
   return OkStatus();
+}
+
+Result<std::shared_ptr<const gateway::ServedModel>> LocalInference::OpenAdapter(
+    const gateway::ServedModel& base, const AdapterRef& adapter, const std::string& root) const {
+  if (base.load_adapter == nullptr) {
+    return BadValue("model", fmt::format("model {} takes no adapters; start with --lora-folder",
+                                         Quote(base.info.id)));
+  }
+  auto loaded = base.load_adapter(adapter.path, root, adapter.scale);
+  if (!loaded.ok()) {
+    return std::move(loaded).status().WithContext(
+        fmt::format("adapter {} ({})", adapter.name, Quote(adapter.path, 256)));
+  }
+  for (const std::string& remark : loaded->remarks)
+    std::fprintf(stderr, "tutti: adapter %s: %s\n", Printable(adapter.name).c_str(),
+                 Printable(remark).c_str());
+  auto model = gateway::WithAdapter(base, adapter.name, std::move(loaded->adapter));
+  model->summary = std::move(loaded->summary);
+  return std::shared_ptr<const gateway::ServedModel>(std::move(model));
+}
+
+Result<std::vector<std::shared_ptr<const gateway::ServedModel>>> LocalInference::OpenAdapters(
+    const gateway::ServedModel& base) {
+  if (default_base_.empty() && base.info.generates) default_base_ = base.info.id;
+  std::vector<std::shared_ptr<const gateway::ServedModel>> opened;
+  for (const AdapterRef& adapter : start_adapters_) {
+    if ((adapter.base.empty() ? default_base_ : adapter.base) != base.info.id) continue;
+    ASSIGN_OR_RETURN(opened.emplace_back(), OpenAdapter(base, adapter, ""));
+  }
+  return opened;
 }
 
 void LocalInference::LoadFailed(const Status& why) {

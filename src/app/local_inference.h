@@ -10,9 +10,11 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "app/backend.h"
+#include "app/config/adapter_options.h"
 #include "app/config/settings.h"
 #include "app/loading/model_loader.h"
 #include "base/clock.h"
@@ -43,6 +45,16 @@ class LocalInference final : public Backend {
   // calls RunOneStep(). Memory or threads that the system refuses are errors too.
   Status Load(OpenedModel model, std::function<bool(size_t, size_t)> progress = nullptr,
               bool step_by_hand = false);
+  // Adapters that are loaded with their models, before the first of these.
+  void UseAdapters(std::vector<AdapterRef> adapters) { start_adapters_ = std::move(adapters); }
+  // Loads adapters at run time; outlives the requests. Before the servers are made.
+  void UseAdapterControl(api::AdapterControl* control) { adapter_control_ = control; }
+  // Reads an adapter of a served model; blocks for its files. The result is not served yet. `root`:
+  // as in files::OpenSource. Errors: those of the files; invalid_value if the model takes none.
+  Result<std::shared_ptr<const gateway::ServedModel>> OpenAdapter(const gateway::ServedModel& base,
+                                                                  const AdapterRef& adapter,
+                                                                  const std::string& root) const;
+
   // From now on started() and ready() report the reason code of `why`, but not its message, which
   // may contain paths.
   void LoadFailed(const Status& why);
@@ -53,6 +65,7 @@ class LocalInference final : public Backend {
   api::Inference& models() override { return gateway_; }
   const Clock& clock() const override { return clock_; }
   std::atomic<api::LoadLevel>& memory_level() override { return device_->memory_level(); }
+  api::AdapterControl* adapters() override { return adapter_control_; }
   void BeginDrain() override;
   bool Drain(Duration limit) override;
 
@@ -65,6 +78,9 @@ class LocalInference final : public Backend {
   Status LoadOrThrow(OpenedModel model, std::function<bool(size_t, size_t)> progress,
                      bool step_by_hand);
   std::vector<std::shared_ptr<const gateway::ServedModel>> Served() const;
+  // The adapters of UseAdapters() for this model.
+  Result<std::vector<std::shared_ptr<const gateway::ServedModel>>> OpenAdapters(
+      const gateway::ServedModel& base);
 
   const Settings& settings_;
   telemetry::MetricsRegistry* const metrics_;
@@ -72,6 +88,9 @@ class LocalInference final : public Backend {
   const std::shared_ptr<Device> device_;  // of all models; a loading thread's
   gateway::Gateway gateway_;
   std::atomic<bool> draining_{false};
+  api::AdapterControl* adapter_control_ = nullptr;
+  std::vector<AdapterRef> start_adapters_;
+  std::string default_base_;  // of adapters that name none: the first model that generates
   mutable Mutex mutex_;
   std::vector<std::shared_ptr<const gateway::ServedModel>> served_ GUARDED_BY(mutex_);
   size_t expected_ GUARDED_BY(mutex_) = 1;       // models

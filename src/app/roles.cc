@@ -6,16 +6,20 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <set>
 #include <string_view>
+#include <system_error>
 #include <utility>
 
 #include "app/caches.h"
+#include "app/config/adapter_options.h"
 #include "app/config/encoder_options.h"
 #include "app/config/options.h"
 #include "app/config/remote_options.h"
+#include "app/loading/adapter_manager.h"
 #include "app/loading/loading.h"
 #include "app/local_inference.h"
 #include "app/process/memory.h"
@@ -26,6 +30,7 @@
 #include "app/store.h"
 #include "app/version.h"
 #include "base/log.h"
+#include "base/quote.h"
 #include "cluster/channel/channel_link.h"
 #include "cluster/inference_codec.h"
 #include "cluster/worker_link.h"
@@ -55,12 +60,39 @@ std::vector<ServedName> NamesOf(const std::vector<ModelRef>& models,
   return names;
 }
 
+// Adapters change models that generate.
+Status CheckAdapterBases(const std::vector<AdapterRef>& adapters,
+                         const std::vector<ModelRef>& models,
+                         const std::vector<OpenedModel>& opened) {
+  for (const AdapterRef& adapter : adapters) {
+    bool found = false;
+    for (size_t i = 0; i < models.size(); ++i) {
+      const bool meant = adapter.base.empty() || adapter.base == models[i].served_name;
+      found = found || (meant && opened[i].generates());
+    }
+    if (found) continue;
+    return InvalidArgument("invalid_value",
+                           "--lora: adapter " + adapter.name +
+                               " needs a model that generates text; name it BASE/NAME=PATH");
+  }
+  return OkStatus();
+}
+
+// The folder of --lora-folder, absolute. Errors: invalid_value.
+Result<std::string> AdapterFolder(const std::string& folder) {
+  std::error_code error;
+  const std::filesystem::path path = std::filesystem::canonical(folder, error);
+  if (!error && std::filesystem::is_directory(path, error)) return path.string();
+  return BadValue("lora-folder", "--lora-folder " + Quote(folder, 256) + " is no folder");
+}
+
 // --- the frontend ---
 
 Status CheckFlags(const Settings& settings) {
   for (const OptionSpec& option : AllOptions()) {
     const std::string_view key = option.key;
-    const bool workers = option.group == OptionGroup::kModel ||
+    const bool workers = option.group == OptionGroup::kModel || key.starts_with("lora") ||
+                         key == "max-loras" ||
                          (key.starts_with("cache.") && !key.starts_with("cache.semantic."));
     if (!workers || settings.SourceOf(key) != Source::kFlag) continue;
     return InvalidArgument(
@@ -89,6 +121,7 @@ v1::Hello HelloOf(const Settings& settings, const std::vector<ModelRef>& models,
   for (const api::ModelInfo& model : inference.gateway().Models()) {
     v1::WireModel* wire = hello.add_models();
     cluster::ToWire(model, wire);
+    if (!model.parent.empty()) continue;  // its model counts
     if (model.generates) places += settings.Int("max-num-seqs") + settings.Int("queue");
     if (model.encoder) places += settings.Int("encode.queue");
   }
@@ -101,6 +134,10 @@ v1::Hello HelloOf(const Settings& settings, const std::vector<ModelRef>& models,
       arithmetic += " " + std::string(option) + "=" + settings.Text(option);
     for (const ModelRef& model : models) {
       if (!model.dtype.empty()) arithmetic += " " + model.served_name + ":" + model.dtype;
+    }
+    // The digest of an adapter is that of its contents and its base.
+    for (const v1::WireModel& model : hello.models()) {
+      if (!model.parent().empty()) arithmetic += " " + model.id() + "=" + model.digest();
     }
     hello.set_arithmetic(arithmetic);
   }
@@ -122,13 +159,27 @@ Status Serve(const Settings& settings, const std::vector<ModelRef>& models) {
   telemetry::MetricsRegistry metrics;
   LocalInference inference(settings, &metrics, &log);
   ASSIGN_OR_RETURN(Caches caches, Caches::Open(settings, inference));
+  std::optional<AdapterManager> adapter_manager;
+  if (settings.IsSet("lora-folder")) {
+    ASSIGN_OR_RETURN(std::string folder, AdapterFolder(settings.Text("lora-folder")));
+    adapter_manager.emplace(
+        inference,
+        AdapterManager::Options{.folder = std::move(folder),
+                                .max_loaded = static_cast<size_t>(settings.Int("max-loras"))},
+        log);
+    inference.UseAdapterControl(&*adapter_manager);
+  }
   ASSIGN_OR_RETURN(const std::unique_ptr<Service> service,
                    Service::Create(settings, inference, std::move(caches), metrics, log));
   RETURN_IF_ERROR(CheckModelNames(models));
   RETURN_IF_ERROR(CheckSemanticModels(settings, ServedNames(models)));
   if (settings.On("kserve.test_models")) RETURN_IF_ERROR(CheckTestModels(models));
+  ASSIGN_OR_RETURN(std::vector<AdapterRef> adapters,
+                   AdaptersFromSettings(settings, ServedNames(models)));
   inference.Expect(ServedNames(models));
   ASSIGN_OR_RETURN(std::vector<OpenedModel> opened, OpenAll(inference, models));
+  RETURN_IF_ERROR(CheckAdapterBases(adapters, models, opened));
+  inference.UseAdapters(std::move(adapters));
   RETURN_IF_ERROR(CheckProjectModels(settings.mqtt_projects(), NamesOf(models, opened)));
 
   RETURN_IF_ERROR(service->Start());
@@ -214,8 +265,12 @@ Status RunWorker(const Settings& settings, const std::vector<ModelRef>& models) 
   Logger log(level);
   LocalInference inference(settings, nullptr, &log);
   ASSIGN_OR_RETURN(const Caches caches, Caches::Open(settings, inference));
+  ASSIGN_OR_RETURN(std::vector<AdapterRef> adapters,
+                   AdaptersFromSettings(settings, ServedNames(models)));
   inference.Expect(ServedNames(models));
   ASSIGN_OR_RETURN(std::vector<OpenedModel> opened, OpenAll(inference, models));
+  RETURN_IF_ERROR(CheckAdapterBases(adapters, models, opened));
+  inference.UseAdapters(std::move(adapters));
   const auto decoders = std::count_if(opened.begin(), opened.end(),
                                       [](const OpenedModel& model) { return model.generates(); });
   MemoryWatch memory(inference, MemoryLimitFrom(settings),

@@ -126,7 +126,8 @@ Servers::Servers(const http::HttpOptions& http, const rpc::GrpcOptions& grpc, bo
                    .jobs = &deps_.state->jobs(),
                    .files = &deps_.state->files(),
                    .batches = &deps_.state->batches(),
-                   .idempotency_keys = &deps_.state->idempotency_keys()}) {
+                   .idempotency_keys = &deps_.state->idempotency_keys(),
+                   .adapters = deps_.adapters}) {
   if (!with_grpc) return;
   grpc_ = std::make_unique<rpc::GrpcServer>(
       grpc, rpc::GrpcServer::Dependencies{.inference = &deps_.state->inference(),
@@ -247,7 +248,8 @@ Result<std::unique_ptr<Service>> Service::Create(const Settings& settings, Backe
                                               .server_metrics = &service->server_metrics_,
                                               .log = &log,
                                               .chat = chat,
-                                              .tells_cache = keeps_answers}));
+                                              .tells_cache = keeps_answers,
+                                              .adapters = backend.adapters()}));
   ASSIGN_OR_RETURN(service->mqtt_, MqttServers::Create(settings, {.clock = &backend.clock(),
                                                                   .state = service->state_.get(),
                                                                   .metrics = &metrics,

@@ -40,8 +40,9 @@ class Servers {
     telemetry::MetricsRegistry* metrics = nullptr;
     telemetry::ServerMetrics* server_metrics = nullptr;
     Logger* log = nullptr;
-    sessions::ChatOptions chat = {};  // of /v1/ws
-    bool tells_cache = false;         // answers may be kept, here or by workers
+    sessions::ChatOptions chat = {};          // of /v1/ws
+    bool tells_cache = false;                 // answers may be kept, here or by workers
+    api::AdapterControl* adapters = nullptr;  // as Backend::adapters()
   };
 
   // Makes the servers from the checked settings; opens no port. Errors: invalid_value (addresses,

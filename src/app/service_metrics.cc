@@ -1,5 +1,6 @@
 #include "app/service_metrics.h"
 
+#include <algorithm>
 #include <memory>
 #include <utility>
 
@@ -164,7 +165,7 @@ Collectors CollectLimits(MetricsRegistry& registry, const limits::Limiter& limit
 Collectors CollectLoad(MetricsRegistry& registry, const api::Inference& inference,
                        const MemoryWatch& memory) {
   struct Sample {
-    double level, memory_level;
+    double level, memory_level, adapters;
     MemoryWatch::Figures memory;
   };
   SampledMetrics<Sample> all(registry);
@@ -172,6 +173,8 @@ Collectors CollectLoad(MetricsRegistry& registry, const api::Inference& inferenc
                "Load level, the higher of queues and memory: 0 green, 1 yellow (interactive "
                "requests only), 2 red (no requests)",
                {}, &Sample::level);
+  all.AddGauge("tutti_lora_adapters", "LoRA adapters that are served, of all models", {},
+               &Sample::adapters);
   all.AddGauge("tutti_memory_level", "Load level of the process's memory alone, 0 to 2", {},
                &Sample::memory_level);
   const auto bytes = [&](const char* name, const char* help, auto MemoryWatch::Figures::*figure) {
@@ -187,7 +190,11 @@ Collectors CollectLoad(MetricsRegistry& registry, const api::Inference& inferenc
         &MemoryWatch::Figures::resident);
   return {all.Collect([&inference, &memory] {
     const MemoryWatch::Figures now = memory.figures();
-    return Sample{static_cast<double>(inference.Load().level), static_cast<double>(now.level), now};
+    const std::vector<api::ModelInfo> models = inference.Models();
+    const auto adapters = std::count_if(models.begin(), models.end(),
+                                        [](const auto& model) { return !model.parent.empty(); });
+    return Sample{static_cast<double>(inference.Load().level), static_cast<double>(now.level),
+                  static_cast<double>(adapters), now};
   })};
 }
 

@@ -6,6 +6,7 @@
 #include <charconv>
 #include <cmath>
 
+#include "app/config/adapter_options.h"
 #include "base/ascii.h"
 #include "base/quote.h"
 #include "services/admission/admission.h"
@@ -98,6 +99,11 @@ constexpr std::array kOptions = std::to_array<OptionSpec>({
      "models whose embeddings may be shortened on request: those trained for it, or any", 0, 0,
      "declared|any"},
 
+    {"lora", kAdapters, kProcess, "",
+     "LoRA adapters served as models; repeatable; BASE defaults to the first model"},
+    {"lora-folder", kText, kServer, "",
+     "folder from which admins may load adapters at run time (default: none, routes off)"},
+    {"max-loras", kInt, kProcess, "64", "adapters in memory, of all models", 1, 4096},
     {"role", kChoice, kServer, "all",
      "place of the models; all: this process; frontend: processes of `tutti worker`", 0, 0,
      "all|frontend", "", false, "", "front=frontend"},
@@ -424,7 +430,8 @@ bool IsNumber(std::string_view text, std::from_chars_result read) {
 }  // namespace
 
 bool IsList(OptionType type) {
-  return type == kHosts || type == kOrigins || type == kChoices || type == kWeights;
+  return type == kHosts || type == kOrigins || type == kChoices || type == kWeights ||
+         type == kAdapters;
 }
 
 std::span<const OptionSpec> AllOptions() { return kOptions; }
@@ -491,6 +498,10 @@ Status CheckOptionValue(const OptionSpec& option, std::string_view text) {
                        "needs names without port such as llm.example,llm.local");
     case kWeights:
       if (Status status = admission::ReadWeights(text).status(); !status.ok())
+        return std::move(status).WithContext(FlagName(option)).WithParam(option.key);
+      return OkStatus();
+    case kAdapters:
+      if (Status status = ReadAdapters(text).status(); !status.ok())
         return std::move(status).WithContext(FlagName(option)).WithParam(option.key);
       return OkStatus();
     case kOrigins:

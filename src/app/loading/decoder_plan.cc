@@ -24,8 +24,11 @@
 #include "gateway/served_model.h"
 #include "kernels/kernels.h"
 #include "kernels/pack.h"
+#include "model/adapters/lora.h"
+#include "model/adapters/lora_file.h"
 #include "model/decoder.h"
 #include "model/decoder_checkpoint.h"
+#include "model/families/family.h"
 #include "model/vector_modules.h"
 #include "model/weights.h"
 #include "packed/file.h"
@@ -97,6 +100,24 @@ Status AddVectors(const LoadContext& context, const model::DecoderCheckpoint& ch
   info.batch_tokens = options.batch_tokens;
   info.batch_window = options.window;
   return OkStatus();
+}
+
+// ServedModel::load_adapter of a decoder of that configuration and digest.
+gateway::AdapterLoader AdapterLoaderFor(const model::ModelConfig& config, std::string digest) {
+  const auto base = std::make_shared<const model::ModelConfig>(config);
+  return [base, digest = std::move(digest)](const std::string& path, const std::string& root,
+                                            double scale) -> Result<gateway::LoadedAdapter> {
+    const model::Family* const family = model::FamilyOfArchitecture(base->architecture);
+    ASSIGN_OR_RETURN(model::LoraFile file, model::LoraFile::Open(path, *family, root));
+    ASSIGN_OR_RETURN(const std::shared_ptr<const model::LoraAdapter> lora,
+                     model::LoraAdapter::Load(file, *base, scale, digest));
+    gateway::LoadedAdapter loaded;
+    loaded.summary = fmt::format("LoRA of rank {}, {} matrices, {} MiB", lora->max_rank(),
+                                 lora->matrices(), (lora->bytes() + (1 << 20) - 1) >> 20);
+    loaded.remarks = std::move(file.remarks);
+    loaded.adapter = std::make_shared<const runner::CpuAdapter>(lora);
+    return loaded;
+  };
 }
 
 // Scheduling options of decoders from the settings, except those of speculative decoding
@@ -284,6 +305,8 @@ Result<std::shared_ptr<const gateway::ServedModel>> DecoderPlan::Load(
           return ReadGauges(*alive, *clock);
         });
   }
+  if (runner_options.adapters)
+    served.load_adapter = AdapterLoaderFor(instance->weights->config(), served.info.digest);
   served.engine = std::shared_ptr<engine::Engine>(instance, instance->engine.get());
   return std::shared_ptr<const gateway::ServedModel>(std::move(served_model));
 }
@@ -359,6 +382,7 @@ Status DecoderPlan::SizeMemory() {
   run.kv_dtype = kv_dtype;
   run.max_step_tokens =
       std::max(scheduler.prefill_chunk_alone, scheduler.prefill_chunk) + scheduler.max_num_seqs;
+  run.adapters = context.fuse && (settings.IsSet("lora") || settings.IsSet("lora-folder"));
   run.max_step_slices = std::max(scheduler.max_num_seqs, scheduler.static_batch) + 1;
   return OkStatus();
 }

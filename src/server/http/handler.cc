@@ -168,6 +168,8 @@ bool Has(const HttpServer::Dependencies& deps, Needs needs) {
       return deps.files != nullptr;
     case Needs::kBatches:
       return deps.files != nullptr && deps.batches != nullptr;
+    case Needs::kAdapters:
+      return deps.adapters != nullptr;
   }
   return false;
 }
@@ -187,7 +189,9 @@ std::unique_ptr<Handler> MakeRouteHandler(const Route& route, Connection& connec
     return route.handler.make(route.id, connection);
   return std::make_unique<RefusalHandler>(
       Status(StatusCode::kUnimplemented, "not_implemented",
-             "this server keeps no responses, conversations, jobs and files"),
+             route.handler.needs == Needs::kAdapters
+                 ? "adapters cannot be loaded at run time; start with --lora-folder"
+                 : "this server keeps no responses, conversations, jobs and files"),
       connection);
 }
 

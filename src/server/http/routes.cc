@@ -35,6 +35,7 @@ constexpr RouteHandler kDownload{MakeFileContentHandler, Needs::kFiles};
 constexpr RouteHandler kBatches{MakeBatchesHandler, Needs::kBatches};
 constexpr RouteHandler kMessageBatches{MakeMessageBatchesHandler, Needs::kBatches};
 constexpr RouteHandler kBatchResults{MakeMessageBatchResultsHandler, Needs::kBatches};
+constexpr RouteHandler kAdapters{MakeAdaptersHandler, Needs::kAdapters};
 constexpr RouteHandler kKserve{MakeKserveHandler};
 constexpr RouteHandler kKserveInfer{MakeKserveInferHandler};
 constexpr RouteHandler kKserveStream{MakeKserveStreamHandler};
@@ -189,6 +190,8 @@ constexpr auto kRoutes = std::to_array<Route>({
     {"/tokenizer_info", "GET", RouteId::kTokenizerInfo, to::kImmediate, kTokenize},
     {"/v1/models", "GET", RouteId::kModels, to::kImmediate, kModels},
     {"/v1/models/{id}", "GET", RouteId::kModel, to::kImmediate, kModels},
+    {"/v1/load_lora_adapter", "POST", RouteId::kLoadAdapter, to::kAdapters, kOperate},
+    {"/v1/unload_lora_adapter", "POST", RouteId::kUnloadAdapter, to::kAdapters, kOperate},
     {"/version", "GET", RouteId::kVersion, to::kImmediate, kModels},
     {"/load", "GET", RouteId::kLoad, to::kImmediate, kMetrics},
     {"/metrics", "GET", RouteId::kMetrics, to::kImmediate, kMetrics},

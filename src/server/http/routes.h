@@ -91,6 +91,8 @@ enum class RouteId {
   kApplyTemplate,
   kModels,
   kModel,
+  kLoadAdapter,    // POST /v1/load_lora_adapter
+  kUnloadAdapter,  // POST /v1/unload_lora_adapter
   kVersion,
   kLoad,
   kMetrics,
@@ -134,6 +136,7 @@ enum class Needs : uint8_t {
   kJobs,
   kFiles,
   kBatches,
+  kAdapters,  // loading adapters at run time
 };
 
 // How a route is answered.

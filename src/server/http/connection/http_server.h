@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "api/adapter_control.h"
 #include "api/inference.h"
 #include "base/clock.h"
 #include "base/log.h"
@@ -139,6 +140,7 @@ class HttpServer {
     batches::Batches* batches = nullptr;
     idempotency::IdempotencyKeys* idempotency_keys =
         nullptr;  // for Idempotency-Key on routes that generate or embed
+    api::AdapterControl* adapters = nullptr;  // for /v1/load_lora_adapter and its counterpart
   };
 
   HttpServer(HttpOptions options, Dependencies dependencies);

@@ -1,0 +1,43 @@
+// AdapterManager: loads and unloads LoRA adapters of the models of this process at run time.
+//
+// Files are read and packed on a thread of its own with low priority, one adapter after another, so
+// that requests go on meanwhile. Paths of clients lie in one folder, which the operator names: they
+// are opened beneath it, symbolic links included. Made by app::Serve after the models' inference
+// and destroyed before it; any thread.
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+#include "api/adapter_control.h"
+#include "app/local_inference.h"
+#include "base/log.h"
+#include "base/mutex.h"
+#include "base/strand.h"
+
+namespace tutti::app {
+
+class AdapterManager final : public api::AdapterControl {
+ public:
+  struct Options {
+    std::string folder;     // of adapters
+    size_t max_loaded = 0;  // adapters of all models, those of the start included
+  };
+  // `inference` and `log` outlive it.
+  AdapterManager(LocalInference& inference, Options options, Logger& log);
+  ~AdapterManager() override;
+
+  void Load(api::AdapterRequest request, Done done) override;
+  void Unload(const std::string& name, Done done) override;
+
+ private:
+  Status LoadNow(const api::AdapterRequest& request);
+  Result<std::string> InFolder(const std::string& path) const;
+
+  LocalInference& inference_;
+  const Options options_;
+  Logger& log_;
+  Strand strand_;  // last: its tasks use the others
+};
+
+}  // namespace tutti::app
