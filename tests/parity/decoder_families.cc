@@ -483,6 +483,21 @@ const std::vector<FamilyGolden>& FolderGoldens() {
   return kGoldens;
 }
 
+const std::vector<FamilyGolden>& LoraGoldens() {
+  static const std::vector<FamilyGolden> kGoldens = ReadGoldens("tests/golden/lora.json");
+  return kGoldens;
+}
+
+Result<std::shared_ptr<const model::LoraAdapter>> LoadLora(const FamilyGolden& golden,
+                                                           const model::ModelConfig& base) {
+  ASSIGN_OR_RETURN(auto store, StoreOf(golden, ""));
+  ASSIGN_OR_RETURN(
+      const model::LoraFile file,
+      model::LoraFile::FromPeft(json::serialize(golden.entry.at("config")), std::move(store),
+                                *model::FamilyOfArchitecture(base.architecture)));
+  return model::LoraAdapter::Load(file, base);
+}
+
 const std::vector<FamilyGolden>& QuantizedGoldens() {
   static const std::vector<FamilyGolden> kGoldens =
       ReadGoldens("tests/golden/quantized/index.json");

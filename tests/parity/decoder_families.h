@@ -11,6 +11,8 @@
 
 #include "base/types.h"
 #include "kernels/kernels.h"
+#include "model/adapters/lora.h"
+#include "model/config.h"
 #include "model/decoder_checkpoint.h"
 #include "model/weights.h"
 #include "tensor/dtype.h"
@@ -67,6 +69,13 @@ Result<std::shared_ptr<const model::Weights>> LoadGguf(const FamilyGolden& golde
                                                        kernels::Isa isa = kernels::Isa::kScalar);
 Result<std::shared_ptr<const model::Weights>> LoadFolder(const FamilyGolden& golden,
                                                          model::WeightMode mode, bool fuse = true);
+// All of tests/golden/lora.json (tools/make_lora_goldens.py): adapters of some of FamilyGoldens().
+// `entry` has peft's configuration; the logits are those after every `every`th token of `ids`.
+const std::vector<FamilyGolden>& LoraGoldens();
+// The adapter of such an entry, for its base. Errors: of opening and loading.
+Result<std::shared_ptr<const model::LoraAdapter>> LoadLora(const FamilyGolden& golden,
+                                                           const model::ModelConfig& base);
+
 // All of tests/golden/quantized (tools/make_quantized_goldens.py): one llama in each layout of
 // quantised weights; "codes" and "scales" of an entry are hashes of what the file publishes.
 const std::vector<FamilyGolden>& QuantizedGoldens();
