@@ -185,6 +185,41 @@ def quantized():
         "pattern_runs": ".*" * 200 + "$", "pattern_escape": "^model\\.layers\\.0\\..*proj$"}
 
 
+def loras():
+    """Adapters of a llama of 2 layers of 32: GGUFs, and configurations of peft alone or with their tensors."""
+    def floats(*values):
+        return struct.pack(f"<{len(values)}f", *values)
+
+    def gguf(keys=(), name="blk.0.attn_q", shapes=((32, 2), (2, 32)), kind=0, value=0.5, alpha=4.0):
+        base = {"general.type": "adapter", "general.architecture": "llama", "adapter.type": "lora", **dict(keys)}
+        encoded = [gguf_key(key.encode(), 8, gguf_string(text.encode())) for key, text in base.items() if text is not None]
+        encoded.append(gguf_key(b"adapter.lora.alpha", 6, floats(alpha)))
+        data = floats(*[value] * 64)
+        tensors = [(f"{name}.weight.lora_{part}".encode(), shape, kind, i * 256) for i, (part, shape) in enumerate(zip("ab", shapes))]
+        return gguf_file(encoded, tensors, data=data * 2)
+
+    def peft(module="model.layers.0.self_attn.q_proj", shapes=((2, 32), (32, 2)), dtype="F32", size=256, **config):
+        name = f"base_model.model.{module}.lora_"
+        header = ", ".join(tensor_entry(f"{name}{part}.weight", dtype, list(shape), i * size, (i + 1) * size)
+                           for i, (part, shape) in enumerate(zip("AB", shapes)))
+        return json.dumps({"r": 2, "lora_alpha": 4, **config}).encode() + b"\0" + tensors_file("{" + header + "}", b"\0" * 2 * size)
+
+    return {
+        "gguf": gguf(), "gguf_up": gguf(name="blk.1.ffn_up"), "gguf_joined": gguf(name="blk.1.ffn_up", shapes=((32, 1), (1, 64))),
+        "gguf_embedding": gguf(name="token_embd"), "gguf_layer": gguf(name="blk.7.attn_q"), "gguf_number": gguf(name="blk.x.attn_q"),
+        "gguf_turned": gguf(shapes=((2, 32), (32, 2))), "gguf_rank": gguf(shapes=((32, 2), (1, 64))),
+        "gguf_nan": gguf(value=float("nan")), "gguf_alpha": gguf(alpha=3e38), "gguf_other": gguf(keys=[("general.architecture", "qwen2")]),
+        "gguf_vector": gguf(keys=[("adapter.type", "control_vector")]), "gguf_model": gguf(keys=[("general.type", None)]),
+        "peft": peft(), "peft_half": peft(dtype="F16", size=128), "peft_down": peft(module="model.layers.1.mlp.down_proj"),
+        "peft_expert": peft(module="model.layers.0.mlp.experts.0.up_proj"), "peft_head": peft(module="lm_head"),
+        "peft_text": peft(module="model.language_model.layers.1.mlp.gate_proj"), "peft_ints": peft(dtype="I32"),
+        "peft_patterns": peft(rank_pattern={"q_proj": 2}, alpha_pattern={"^model.layers.0.self_attn.q_proj": 1e9}),
+        "rslora": json.dumps({"r": 2, "lora_alpha": 8, "use_rslora": True}), "dora": json.dumps({"r": 2, "use_dora": True}),
+        "modules": json.dumps({"r": 2, "modules_to_save": ["lm_head"]}), "pattern": json.dumps({"r": 2, "alpha_pattern": {"(a+)+": 1}}),
+        "huge_alpha": '{"r": 2, "lora_alpha": 1e308}', "huge_pattern": '{"r": 2, "alpha_pattern": {"q_proj": 1e308}}', "no_rank": "{}", "list": "[]", "later": '{"r": 2, "later": {"a": 1}}',
+    }
+
+
 def safetensors():
     one = tensor_entry("w", "F32", [2, 1], 0, 8)
     two = tensor_entry("b", "F16", [3], 8, 14)
