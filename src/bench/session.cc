@@ -112,6 +112,7 @@ Result<Session::Running> Session::SubmitAll(const std::vector<std::vector<TokenI
     if (constraint != nullptr)
       request.end_tokens = {constraint->trie().ends().begin(), constraint->trie().ends().end()};
     request.use_prefix_cache = false;
+    if (!adapters_.empty()) request.adapter = adapters_[running.all.size() % adapters_.size()];
     request.stepwise = stepwise;
     ASSIGN_OR_RETURN(engine::AdmissionPermit permit,
                      engine().Admit({.bytes = prompt.size() * sizeof(TokenId)}));
@@ -183,6 +184,14 @@ Result<std::vector<ServedRequest>> Session::ServeConstrained(
   std::vector<ServedRequest> out;
   for (Running::One& one : running.all) out.push_back(std::move(one.served));
   return out;
+}
+
+Result<std::shared_ptr<const engine::Adapter>> Session::OpenAdapter(const std::string& path,
+                                                                    std::string* summary) const {
+  ASSIGN_OR_RETURN(const std::shared_ptr<const gateway::ServedModel> model,
+                   inference_->OpenAdapter(*served_, {.name = "bench", .path = path}, ""));
+  *summary = model->summary;
+  return model->adapter;
 }
 
 std::shared_ptr<const grammar::TokenTrie> Session::Trie() const {

@@ -12,6 +12,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "app/local_inference.h"
@@ -67,6 +68,15 @@ class Session {
   Result<TwoPhases> PrefillThenDecode(const std::vector<std::vector<TokenId>>& prompts,
                                       int new_tokens);
 
+  // Reads an adapter of the model, for which the flags must have `lora`; `summary` is for people.
+  Result<std::shared_ptr<const engine::Adapter>> OpenAdapter(const std::string& path,
+                                                             std::string* summary) const;
+  // Sets the adapters of all later requests: the i-th one of a call uses adapter i, in turn. None:
+  // the model itself.
+  void UseAdapters(std::vector<std::shared_ptr<const engine::Adapter>> adapters) {
+    adapters_ = std::move(adapters);
+  }
+
   app::LocalInference& inference() { return *inference_; }
   gateway::Gateway& gateway() { return inference_->gateway(); }
   engine::Engine& engine() { return *served_->engine; }
@@ -95,6 +105,7 @@ class Session {
   const app::Settings settings_;
   std::unique_ptr<app::LocalInference> inference_;
   std::shared_ptr<const gateway::ServedModel> served_;
+  std::vector<std::shared_ptr<const engine::Adapter>> adapters_;
   const kernels::KernelTable* kernels_ = nullptr;
   int threads_ = 1;
   std::string summary_;

@@ -16,6 +16,7 @@
 #include "bench/forward.h"
 #include "bench/jobs.h"
 #include "bench/kernels_report.h"
+#include "bench/lora.h"
 #include "bench/mqtt_chats.h"
 #include "bench/overload.h"
 #include "bench/perplexity.h"
@@ -63,6 +64,7 @@ class BenchCommand final : public Command {
         "  tutti bench strategies\n"
         "  tutti bench speculation\n"
         "  tutti bench constrained\n"
+        "  tutti bench lora smollm2-135m-instruct --lora adapter.gguf\n"
         "  tutti bench concurrency --json concurrency.json\n"
         "  tutti bench serve --url http://127.0.0.1:8080 --concurrency 1,4,8 --requests 100\n"
         "  tutti bench overload --url http://127.0.0.1:8080\n"
@@ -85,6 +87,7 @@ class BenchCommand final : public Command {
     DeclareStrategies();
     DeclareSpeculation();
     DeclareConstrained();
+    DeclareLora();
     DeclareConcurrency();
     DeclareServe();
     DeclareOverload();
@@ -182,6 +185,28 @@ class BenchCommand final : public Command {
     command
         ->add_option("--draft", draft_, "draft model of the same vocabulary; turns the gates off")
         ->check(ModelName());
+  }
+
+  void DeclareLora() {
+    CLI::App* command = Add("lora", "Decoding with LoRA adapters against the base, gated", [this] {
+      lora_.model = model_.model;
+      lora_.flags = model_.flags;
+      return bench::BenchLora(lora_, Progress());
+    });
+    command->footer(
+        "Example:\n  tutti bench lora smollm2-135m-instruct --lora a.gguf --adapters 4 --batch 8");
+    model_.AddTo(*command, true);
+    command->add_option("--lora", lora_.paths, "adapters, a GGUF or a folder each; repeatable")
+        ->required();
+    AddNumber(*command, "--adapters", lora_.adapters, 1, 1024,
+              "adapters in memory, copies of the files in turn [4]");
+    AddNumber(*command, "--batch", lora_.batch, 1, 1024, "concurrent sequences [8]");
+    AddNumber(*command, "--prompt", lora_.prompt_tokens, 1, 1 << 20, "tokens of each prompt [128]");
+    AddNumber(*command, "--gen", lora_.new_tokens, 1, 1 << 20,
+              "tokens decoded after the first [64]");
+    AddNumber(*command, "--rounds", lora_.rounds, 1, 1000, "alternating runs [5]");
+    AddNumber(*command, "--min-ratio", lora_.least_ratio, 0.0, 10.0,
+              "minimum ratio of the rates of decoding [0.7]");
   }
 
   void DeclareConstrained() {
@@ -483,6 +508,7 @@ class BenchCommand final : public Command {
   bench::SpeculationOptions speculation_;
   std::string draft_;
   int requests_ = 0, tokens_ = 30;
+  bench::LoraOptions lora_;
   bench::ConstrainedOptions constrained_;
   bench::ConcurrencyOptions concurrency_;
   bench::ServeOptions serve_;
