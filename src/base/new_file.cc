@@ -90,8 +90,8 @@ bool NewFile::Append(std::span<const std::byte> bytes) {
   return true;
 }
 
-NewFile::Kept NewFile::KeepAs(const std::string& path, bool replace) {
-  if (fsync(fd_) != 0) return Kept::kNot;
+NewFile::Kept NewFile::KeepAs(const std::string& path, bool replace, Flush flush) {
+  if (flush == Flush::kYes && fsync(fd_) != 0) return Kept::kNot;
   bool kept = false;
   if (!named_) {
     const std::string self = "/proc/self/fd/" + std::to_string(fd_);
@@ -109,6 +109,7 @@ NewFile::Kept NewFile::KeepAs(const std::string& path, bool replace) {
     if (!kept) return Kept::kNot;
     named_ = false;
   }
+  if (flush == Flush::kNo) return Kept::kYes;
   return FlushFolder(FolderOf(path)) ? Kept::kYes : Kept::kNotFlushed;
 }
 

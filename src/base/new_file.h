@@ -1,8 +1,9 @@
 // NewFile: writes a file once, from beginning to end; the file then appears under its name whole,
 // or not at all.
 //
-// Its bytes are on the disk before it gets its name. One thread at a time. Where a function reports
-// failure, errno holds the reason, and the caller makes an error message of it.
+// Its bytes are on the disk before it gets its name, unless its writer does without. One thread at
+// a time. Where a function reports failure, errno holds the reason, and the caller makes an error
+// message of it.
 #pragma once
 
 #include <sys/types.h>
@@ -38,9 +39,13 @@ class NewFile {
     kNotFlushed,  // the file has its name, but a power failure may undo the renaming
     kYes,
   };
+  enum class Flush {
+    kYes,
+    kNo,  // after a power failure the file may be empty or cut off: its reader must find out
+  };
   // Flushes the file to the disk, gives it its name, and flushes the folder. Called once, at the
   // end. With `replace`, a file that has the name is replaced; else it stays, and errno is EEXIST.
-  Kept KeepAs(const std::string& path, bool replace);
+  Kept KeepAs(const std::string& path, bool replace, Flush flush = Flush::kYes);
 
  private:
   NewFile(int fd, std::string temporary, bool named)

@@ -6,6 +6,7 @@
 #include <bit>
 #include <cstddef>
 #include <cstring>
+#include <string>
 
 #include "base/check.h"
 
@@ -37,11 +38,28 @@ uint64_t LittleEndian(const uint8_t* bytes, size_t count) {
 // Siblings looked at for a partial match. The newest come first, so a few find the useful ones.
 constexpr int kSiblingsScanned = 32;
 
+// Evicted blocks that are remembered: four times those that there are, within these limits.
+constexpr size_t kLeastRemembered = 1024, kMostRemembered = 65536;
+// Salts of a tenant that an explanation looks at.
+constexpr int kSaltsExplained = 64;
+
+uint64_t ShortHash(const Hash128& hash) { return hash[0] ^ Rotate(hash[1], 32); }
+
 int CommonPrefix(std::span<const TokenId> a, std::span<const TokenId> b) {
   const size_t limit = std::min(a.size(), b.size());
   size_t i = 0;
   while (i < limit && a[i] == b[i]) ++i;
   return static_cast<int>(i);
+}
+
+// What the names of all roots of a tenant and an adapter begin with.
+std::string_view PartBeforeSalt(std::string_view name) {
+  size_t end = 0;
+  for (int part = 0; part < 2; ++part) {
+    const size_t colon = name.find(':', end);
+    end = colon + 1 + std::stoul(std::string(name.substr(end, colon - end)));
+  }
+  return name.substr(0, end);
 }
 
 std::string RootName(std::string_view tenant, std::string_view salt, std::string_view adapter) {
@@ -81,6 +99,8 @@ PrefixIndex::PrefixIndex(int blocks, const PrefixOptions& options)
       buckets_(std::bit_ceil(static_cast<size_t>(std::max(blocks, 1))), kNoBlock) {
   CHECK(options.hash_bits >= 1 && options.hash_bits <= 128);
   evictable_.reserve(static_cast<size_t>(blocks));
+  lately_evicted_.resize(
+      std::clamp(4 * static_cast<size_t>(blocks), kLeastRemembered, kMostRemembered));
 }
 
 RootId PrefixIndex::AcquireRoot(std::string_view tenant, std::string_view salt,
@@ -94,6 +114,9 @@ RootId PrefixIndex::AcquireRoot(std::string_view tenant, std::string_view salt,
   while (slot < roots_.size() && !roots_[slot].name.empty()) ++slot;
   if (slot == roots_.size()) roots_.emplace_back();
   roots_[slot].name = name;
+  // The name is hashed, not the slot, which another tenant may have next.
+  roots_[slot].hash =
+      SipHash128(options_.key, {reinterpret_cast<const uint8_t*>(name.data()), name.size()});
   roots_[slot].holders = 1;
   const auto id = static_cast<RootId>(slot);
   root_ids_.emplace(std::move(name), id);
@@ -112,7 +135,7 @@ void PrefixIndex::ReleaseRoot(RootId root) {
 Hash128 PrefixIndex::HashOf(RootId root, BlockId parent, std::span<const TokenId> tokens) const {
   uint8_t message[sizeof(Hash128) + sizeof(int32_t) * kBlockTokens];
   const Hash128 before =
-      parent == kNoBlock ? Hash128{static_cast<uint64_t>(root), ~uint64_t{0}} : at(parent).hash;
+      parent == kNoBlock ? roots_[static_cast<size_t>(root)].hash : at(parent).hash;
   std::memcpy(message, before.data(), sizeof(before));
   std::memcpy(message + sizeof(before), tokens.data(), tokens.size_bytes());
   Hash128 hash = SipHash128(options_.key, {message, sizeof(before) + tokens.size_bytes()});
@@ -214,6 +237,43 @@ PrefixIndex::Match PrefixIndex::LookupWith(RootId root, std::span<const TokenId>
   return match;
 }
 
+bool PrefixIndex::EvictedLately(RootId root, BlockId parent,
+                                std::span<const TokenId> tokens) const {
+  const auto evicted = [&](size_t count) {
+    const uint64_t hash = ShortHash(HashOf(root, parent, tokens.first(count)));
+    return std::find(lately_evicted_.begin(), lately_evicted_.end(), hash) != lately_evicted_.end();
+  };
+  if (tokens.size() >= kBlockTokens) return evicted(kBlockTokens);
+  for (size_t count = tokens.size(); count > 0; --count) {  // a partly filled block
+    if (evicted(count)) return true;
+  }
+  return false;
+}
+
+PrefixIndex::Explanation PrefixIndex::Explain(RootId root, std::span<const TokenId> tokens) const {
+  Explanation out;
+  std::vector<BlockId> blocks;
+  const Match match = Lookup(root, tokens, blocks);
+  out.known = match.full_blocks * kBlockTokens + match.partial_tokens;
+  const BlockId parent = blocks.empty() ? kNoBlock : blocks.back();
+  const auto rest = tokens.subspan(static_cast<size_t>(match.full_blocks) * kBlockTokens);
+  // A partly matching block that is used up continues nothing else.
+  const BlockId next = match.partial != kNoBlock ? match.partial : FirstChild(root, parent);
+  out.differs = next != kNoBlock && match.partial_tokens < at(next).count &&
+                static_cast<size_t>(match.partial_tokens) < rest.size();
+  out.evicted = !rest.empty() && EvictedLately(root, parent, rest);
+  const std::string_view begin = PartBeforeSalt(NameOf(root));
+  int looked = 0;
+  for (size_t i = 0; i < roots_.size() && looked < kSaltsExplained && !out.other_salt; ++i) {
+    if (static_cast<RootId>(i) == root || !roots_[i].name.starts_with(begin)) continue;
+    ++looked;
+    blocks.clear();
+    const Match other = Lookup(static_cast<RootId>(i), tokens, blocks);
+    out.other_salt = other.full_blocks * kBlockTokens + other.partial_tokens > out.known;
+  }
+  return out;
+}
+
 BlockId PrefixIndex::Insert(RootId root, BlockId parent, std::span<const TokenId> tokens,
                             BlockId block) {
   CHECK(!tokens.empty() && tokens.size() <= kBlockTokens);
@@ -267,6 +327,8 @@ void PrefixIndex::UpdateEvictable(BlockId block) {
 BlockId PrefixIndex::EvictLeastRecentlyUsed() {
   if (evictable_.empty()) return kNoBlock;
   const BlockId block = evictable_.front();
+  lately_evicted_[next_evicted_] = ShortHash(at(block).hash);
+  next_evicted_ = (next_evicted_ + 1) % lately_evicted_.size();
   Remove(block);
   return block;
 }

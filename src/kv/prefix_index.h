@@ -50,6 +50,8 @@ class PrefixIndex {
   // `adapter`: the digest of what changes the model's keys and values; empty: nothing does.
   RootId AcquireRoot(std::string_view tenant, std::string_view salt, std::string_view adapter = {});
   void ReleaseRoot(RootId root);
+  // Identifies the root's partition, also in other processes.
+  const std::string& NameOf(RootId root) const { return roots_[static_cast<size_t>(root)].name; }
 
   struct Match {
     int full_blocks = 0;         // appended to the caller's list
@@ -71,6 +73,17 @@ class PrefixIndex {
   // `blocks`. With states, a partly filled block counts only as a whole.
   Match LookupWith(RootId root, std::span<const TokenId> tokens, const Needs& needs,
                    std::vector<BlockId>& blocks) const;
+  // For people: why `tokens` are not found, or found in part only.
+  struct Explanation {
+    int known = 0;  // tokens of the longest known beginning, whether a hit may end there or not
+    bool differs = false;     // other tokens are known to follow it, instead of those of `tokens`
+    bool evicted = false;     // the block that follows it was evicted lately
+    bool other_salt = false;  // another salt of the tenant has a longer beginning
+  };
+  // Looks at a bounded number of evictions and salts, so that `evicted` and `other_salt` may be
+  // false although they hold. Nothing in it depends on other tenants.
+  Explanation Explain(RootId root, std::span<const TokenId> tokens) const;
+
   // Records that `block` (referenced by the caller) holds `tokens` after `parent` (kNoBlock at the
   // beginning; otherwise indexed). Returns the indexed block: `block`, or an earlier one with the
   // same contents. Fewer than kBlockTokens tokens make a leaf that can be copied from but not
@@ -107,6 +120,7 @@ class PrefixIndex {
   };
   struct Root {
     std::string name;  // empty = free slot
+    Hash128 hash{};    // of the name: begins the chains of its blocks
     int holders = 0;   // callers and nodes
     BlockId first_child = kNoBlock;
   };
@@ -120,6 +134,8 @@ class PrefixIndex {
   BlockId Find(RootId root, BlockId parent, std::span<const TokenId> tokens,
                const Hash128& hash) const;
   BlockId FirstChild(RootId root, BlockId parent) const;
+  // Whether a block of the first of `tokens` after `parent` was evicted lately.
+  bool EvictedLately(RootId root, BlockId parent, std::span<const TokenId> tokens) const;
   void Unlink(BlockId block);
   void UpdateEvictable(BlockId block);
   void HeapPush(BlockId block);
@@ -134,6 +150,9 @@ class PrefixIndex {
   std::vector<BlockId> evictable_;  // binary heap, oldest first
   std::vector<Root> roots_;
   std::unordered_map<std::string, RootId> root_ids_;
+  // Hashes of the blocks that were evicted last, a ring; for Explain().
+  std::vector<uint64_t> lately_evicted_;
+  size_t next_evicted_ = 0;
   uint64_t clock_ = 0;
   int unreferenced_ = 0;
   int size_ = 0;

@@ -173,5 +173,63 @@ TEST(PrefixIndex, RootsAreForgottenWithTheirLastNodeAndHolder) {
   EXPECT_TRUE(index.Check(&why)) << why;
 }
 
+TEST(PrefixIndex, ExplainsADifference) {
+  KvBlockPool pool(16);
+  const PrefixIndex& index = pool.index();
+  const RootId root = pool.index().AcquireRoot("t", "");
+  EXPECT_EQ(index.Explain(root, Tokens(0, 80)).known, 0);
+  EXPECT_FALSE(index.Explain(root, Tokens(0, 80)).differs);
+  Remember(pool, root, Tokens(0, 80));
+  std::vector<TokenId> prompt = Tokens(0, 100);
+  const PrefixIndex::Explanation longer = index.Explain(root, prompt);
+  EXPECT_EQ(longer.known, 80);
+  EXPECT_FALSE(longer.differs) << "what is known ends there";
+  prompt[70] = 999;
+  EXPECT_EQ(index.Explain(root, prompt).known, 70);
+  EXPECT_TRUE(index.Explain(root, prompt).differs);
+  prompt[10] = 999;
+  EXPECT_EQ(index.Explain(root, prompt).known, 10);
+  EXPECT_TRUE(index.Explain(root, prompt).differs);
+  prompt[0] = 999;
+  EXPECT_EQ(index.Explain(root, prompt).known, 0);
+  EXPECT_TRUE(index.Explain(root, prompt).differs);
+  EXPECT_FALSE(index.Explain(root, prompt).evicted);
+}
+
+TEST(PrefixIndex, RemembersWhatItEvicted) {
+  KvBlockPool pool(4);
+  const RootId root = pool.index().AcquireRoot("t", "");
+  Remember(pool, root, Tokens(0, 110));
+  EXPECT_FALSE(pool.index().Explain(root, Tokens(0, 110)).evicted);
+  Remember(pool, root, Tokens(500, 96));
+  const PrefixIndex::Explanation why = pool.index().Explain(root, Tokens(0, 110));
+  EXPECT_EQ(why.known, 32);
+  EXPECT_TRUE(why.evicted);
+  EXPECT_TRUE(pool.index().Explain(root, Tokens(0, 64)).evicted);
+  std::vector<TokenId> other = Tokens(0, 110);
+  other[40] = 999;
+  EXPECT_FALSE(pool.index().Explain(root, other).evicted) << "these tokens were never there";
+}
+
+TEST(PrefixIndex, SaysNothingOfOtherTenants) {
+  KvBlockPool pool(8);
+  PrefixIndex& index = pool.index();
+  const RootId a = index.AcquireRoot("a", "salt"), plain = index.AcquireRoot("a", "");
+  const RootId b = index.AcquireRoot("b", "salt"), longer = index.AcquireRoot("as", "alt");
+  Remember(pool, a, Tokens(0, 64));
+  EXPECT_TRUE(index.Explain(plain, Tokens(0, 64)).other_salt);
+  for (const RootId root : {b, longer}) {
+    EXPECT_EQ(index.Explain(root, Tokens(0, 64)).known, 0);
+    EXPECT_FALSE(index.Explain(root, Tokens(0, 64)).other_salt);
+  }
+  // The place of a root that is gone may become another tenant's.
+  index.ReleaseRoot(a);
+  Remember(pool, b, Tokens(1000, 256));
+  EXPECT_TRUE(index.Explain(index.AcquireRoot("a", "salt"), Tokens(0, 64)).evicted);
+  for (const char* tenant : {"c", "d", "e", "f"}) {
+    EXPECT_FALSE(index.Explain(index.AcquireRoot(tenant, ""), Tokens(0, 64)).evicted) << tenant;
+  }
+}
+
 }  // namespace
 }  // namespace tutti::kv

@@ -5,7 +5,7 @@ Files are named after their contents, so running it again changes nothing. Findi
 """
 import pathlib
 
-from seeds_files import decoder_configs, encoder_configs, gguf_tokenizers, ggufs, loras, packed, quantized, safetensors
+from seeds_files import decoder_configs, encoder_configs, gguf_tokenizers, ggufs, loras, packed, prefix_files, quantized, safetensors
 from seeds_protocols import anthropic, dialogs, encodings, http, jsons, kserve, mqtt, mqtt_sessions, mqtts, ollamas, requests, websockets
 from seeds_texts import constraint_regexes, gbnfs, huggingface, json_schemas, regexes, templates, texts, tokenizer_specs, tool_calls
 
@@ -34,6 +34,7 @@ def main():
     write("decoder_config", decoder_configs())
     write("encoder_config", encoder_configs())
     write("packed", packed())
+    write("prefix_file", prefix_files())
     write("quantized", quantized())
     write("lora", loras())
     write("safetensors", safetensors())

@@ -124,6 +124,24 @@ def packed_file(description, whole, weights=b"\1" * 64, version=1, arithmetic=0,
     return preamble + bytes(128 - len(preamble)) + front[128:] + weights
 
 
+def prefix_file(first=0, blocks=1, tokens=32, version=1, sizes=(1000, 0, 0), parts=b"", header=None, magic=b"TUTTIPFX"):
+    """The header of a file with blocks of a prefix (src/kv/disk/prefix_file.h) without its sum: the target makes it right."""
+    texts = struct.pack(f"<{tokens}i", *range(tokens)) + parts.ljust(blocks, b"\0")
+    texts += bytes(-len(texts) % 8)
+    size = 88 + len(texts) + 40 * blocks + 8
+    size += -size % 64
+    front = struct.pack("<8sII16s16s3QIIII", magic, version, header or size, b"m" * 16, b"r" * 16, *sizes, first, blocks, tokens, 0)
+    return (front + texts).ljust(size, b"\0")
+
+
+def prefix_files():
+    return {"sound": prefix_file(), "tail": prefix_file(2, 2, 110), "parts": prefix_file(0, 2, 64, sizes=(1000, 20, 3), parts=b"\1\3"),
+            "unknown_part": prefix_file(parts=b"\4"), "version_2": prefix_file(version=2), "other": prefix_file(magic=b"TUTTIPAK"),
+            "huge_parts": prefix_file(sizes=(2**36, 2**36, 2**36), parts=b"\3"), "too_huge": prefix_file(sizes=(2**63, 1, 1)),
+            "first_wraps": prefix_file(2**32 - 1, 1, 32), "no_blocks": prefix_file(0, 0, 32), "no_tokens": prefix_file(0, 1, 0),
+            "short_header": prefix_file(header=64), "long_header": prefix_file(header=2**32 - 64), "cut": prefix_file()[:100]}
+
+
 def packed():
     arch = gguf_key(b"general.architecture", 8, gguf_string(b"llama"))
     floats = (b"x", [8], 0, 0)
