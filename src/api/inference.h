@@ -78,6 +78,19 @@ class Inference {
     done(Detokenize(request));
   }
 
+  // Prefixes that GenerateRequest::pin has pinned for the tenant, of all models, and the end of one
+  // of them. Errors: not_found; unsupported_parameter where another process has the models.
+  virtual Result<std::vector<PinnedPrefix>> Pins(const std::string& /*tenant*/) const {
+    return PinsElsewhere();
+  }
+  virtual Status Unpin(const std::string& /*tenant*/, const std::string& /*id*/) {
+    return PinsElsewhere();
+  }
+  static Status PinsElsewhere() {
+    return Status(StatusCode::kUnimplemented, "unsupported_parameter",
+                  "prefixes are pinned by servers without worker processes");
+  }
+
   virtual std::vector<ModelInfo> Models() const = 0;  // loaded and ready; empty while loading
   virtual LoadSnapshot Load() const = 0;
   virtual Result<ModelStatistics> Statistics(const std::string& model) const = 0;

@@ -1,5 +1,5 @@
-// Names of conversation roles and finish reasons, as in the OpenAI API; those of roles also in chat
-// templates and stored records. Pure.
+// Names of conversation roles and finish reasons, as in the OpenAI API, and of causes of misses;
+// those of roles also in chat templates and stored records. Pure.
 #pragma once
 
 #include <array>
@@ -43,6 +43,27 @@ constexpr std::string_view FinishReasonName(FinishReason reason) {
       return "tool_calls";
   }
   return "stop";
+}
+
+// "" for kNone.
+constexpr std::string_view CauseName(PrefixReport::Cause cause) {
+  switch (cause) {
+    case PrefixReport::Cause::kNone:
+      return "";
+    case PrefixReport::Cause::kOff:
+      return "off";
+    case PrefixReport::Cause::kNotBlockAligned:
+      return "not_block_aligned";
+    case PrefixReport::Cause::kOnDiskFailed:
+      return "on_disk_failed";
+    case PrefixReport::Cause::kEvicted:
+      return "evicted";
+    case PrefixReport::Cause::kDifferentSalt:
+      return "different_salt";
+    case PrefixReport::Cause::kNeverSeen:
+      return "never_seen";
+  }
+  return "";
 }
 
 }  // namespace tutti::api

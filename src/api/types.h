@@ -201,6 +201,23 @@ struct Continuation {
   friend bool operator==(const Continuation&, const Continuation&) = default;
 };
 
+// Asks for the prompt's blocks to stay in the prefix cache. Nothing is generated.
+struct PinOrder {
+  std::string id = {};  // chosen by the server
+  Duration ttl{0};
+  int64_t expires_unix_ms = 0;  // set by the gateway, and ...
+  std::string model = {};       // ... this, for lists of pins
+  friend bool operator==(const PinOrder&, const PinOrder&) = default;
+};
+
+// A prefix that stays in the cache.
+struct PinnedPrefix {
+  std::string id = {};
+  std::string model = {};
+  int tokens = 0;
+  int64_t expires_unix_ms = 0;
+};
+
 struct GenerateRequest {
   std::string request_id;  // <= 128 of [A-Za-z0-9._-]; appears in logs
   std::string model;       // served name or alias
@@ -230,6 +247,7 @@ struct GenerateRequest {
   std::string cache_salt;                     // further partition of the prefix cache
   std::string cache_scope;  // tenants of one scope share cached answers; empty: tenant only
   bool use_prefix_cache = true;
+  bool explain_prefix = false;  // set Usage::prefix
   // Predicted output: draft tokens for speculative decoding (SchedulerOptions::speculate). Makes a
   // correctly predicted answer faster and never changes the answer. May be empty.
   std::string prediction;
@@ -242,6 +260,8 @@ struct GenerateRequest {
   // With `score_only`, without prompt_logprobs: this text follows the prompt, and only its tokens
   // have log-probabilities. Unlike with prompt_logprobs, the prompt may come from the prefix cache.
   std::optional<Continuation> continuation = {};
+  // With `score_only`: pin the prompt. Errors: pin_limit, invalid_value (shorter than a block).
+  std::optional<PinOrder> pin = {};
 };
 
 enum class FinishReason {
@@ -263,6 +283,26 @@ struct TokenLogprobs {
   std::vector<Logprob> top;
 };
 
+// How much of a prompt the prefix cache had, and why not more.
+struct PrefixReport {
+  // Why the first token that was not found was not found. In this order: the first that holds.
+  enum class Cause {
+    kNone,             // all tokens were found that can be; the last one is always computed
+    kOff,              // the prefix cache is off, for this request or the server
+    kNotBlockAligned,  // it is cached, but a hit cannot end there
+    kOnDiskFailed,     // its files were damaged, or were not read in time
+    kEvicted,          // it was cached, and memory was short
+    kDifferentSalt,    // the tenant has it under another cache_salt
+    kNeverSeen,        // or evicted long ago, or another tenant's, which is never told apart
+  };
+  int memory_tokens = 0, disk_tokens = 0;  // found, by where they were when the request came
+  Cause cause = Cause::kNone;
+  // The first token of the prompt at which the longest cached beginning goes on otherwise, and the
+  // prompt's text from there; -1 if nothing cached goes on there.
+  int first_difference = -1;
+  std::string text = {};
+};
+
 struct Usage {
   int prompt_tokens = 0;
   int cached_tokens = 0;      // of prompt_tokens, those whose KV came from the prefix cache
@@ -273,6 +313,8 @@ struct Usage {
   // choices. Both are 0 without a prediction or when it was not used.
   int accepted_prediction_tokens = 0, rejected_prediction_tokens = 0;
   int reasoning_tokens = 0;  // of completion_tokens, where reasoning is separate from the text
+  int pinned_tokens = 0;     // of the prompt, with GenerateRequest::pin
+  std::shared_ptr<const PrefixReport> prefix = nullptr;  // null unless the request asked for it
 };
 
 // Duration of each stage of a request; zero for stages that it did not reach.

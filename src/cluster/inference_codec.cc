@@ -249,6 +249,7 @@ void ToWire(const api::GenerateRequest& request, TimePoint now, v1::WireGenerate
   wire->set_detached(request.detached);
   wire->set_cache_salt(request.cache_salt);
   wire->set_use_prefix_cache(request.use_prefix_cache);
+  wire->set_explain_prefix(request.explain_prefix);
   if (request.truncate_prompt_tokens)
     wire->set_truncate_prompt_tokens(*request.truncate_prompt_tokens);
   wire->set_call_bytes(request.call_bytes);
@@ -279,6 +280,7 @@ api::GenerateRequest FromWire(const v1::WireGenerate& wire, TimePoint now) {
   request.detached = wire.detached();
   request.cache_salt = wire.cache_salt();
   request.use_prefix_cache = wire.use_prefix_cache();
+  request.explain_prefix = wire.explain_prefix();
   if (wire.has_truncate_prompt_tokens())
     request.truncate_prompt_tokens = wire.truncate_prompt_tokens();
   request.call_bytes = wire.call_bytes();
@@ -400,6 +402,14 @@ void ToWire(const api::StreamEvent& event, v1::WireEvent* wire) {
   usage->set_cached_response(event.usage.cached_response);
   usage->set_accepted_prediction_tokens(event.usage.accepted_prediction_tokens);
   usage->set_rejected_prediction_tokens(event.usage.rejected_prediction_tokens);
+  if (const api::PrefixReport* report = event.usage.prefix.get()) {
+    v1::WirePrefixReport* out = usage->mutable_prefix();
+    out->set_memory_tokens(report->memory_tokens);
+    out->set_disk_tokens(report->disk_tokens);
+    out->set_cause(static_cast<int>(report->cause));
+    out->set_first_difference(report->first_difference);
+    out->set_text(report->text);
+  }
   v1::WireTimings* timings = wire->mutable_timings();
   timings->set_prepare(event.timings.prepare.count());
   timings->set_queue(event.timings.queue.count());
@@ -432,6 +442,15 @@ api::StreamEvent FromWire(const v1::WireEvent& wire) {
                  wire.usage().accepted_prediction_tokens(),
                  wire.usage().rejected_prediction_tokens(),
                  wire.usage().reasoning_tokens()};
+  if (wire.usage().has_prefix()) {
+    const v1::WirePrefixReport& from = wire.usage().prefix();
+    event.usage.prefix = std::make_shared<api::PrefixReport>(
+        api::PrefixReport{.memory_tokens = from.memory_tokens(),
+                          .disk_tokens = from.disk_tokens(),
+                          .cause = EnumOf(from.cause(), api::PrefixReport::Cause::kNeverSeen),
+                          .first_difference = from.first_difference(),
+                          .text = from.text()});
+  }
   event.timings = {Duration(wire.timings().prepare()), Duration(wire.timings().queue()),
                    Duration(wire.timings().prefill()), Duration(wire.timings().decode())};
   return event;

@@ -66,6 +66,7 @@ api::GenerateRequest FullRequest() {
   request.cache_salt = "salt";
   request.cache_scope = "family";
   request.use_prefix_cache = false;
+  request.explain_prefix = true;
   request.truncate_prompt_tokens = 77;
   request.call_bytes = 123;
   request.score_only = true;
@@ -272,6 +273,22 @@ TEST(InferenceCodec, ThePredictionOfARequestAndTheCountsOfItsUsageCross) {
   EXPECT_EQ(FromWire(told).usage.accepted_prediction_tokens, 3);
   EXPECT_EQ(FromWire(told).usage.rejected_prediction_tokens, 4);
   EXPECT_EQ(FromWire(told).usage.reasoning_tokens, 2);
+  EXPECT_EQ(FromWire(told).usage.prefix, nullptr);
+  event.usage.prefix = std::make_shared<api::PrefixReport>(
+      api::PrefixReport{.memory_tokens = 64,
+                        .disk_tokens = 32,
+                        .cause = api::PrefixReport::Cause::kEvicted,
+                        .first_difference = 96,
+                        .text = "\xff text"});
+  v1::WireEvent explained;
+  ToWire(event, &explained);
+  const auto report = FromWire(explained).usage.prefix;
+  ASSERT_NE(report, nullptr);
+  EXPECT_EQ(report->memory_tokens, 64);
+  EXPECT_EQ(report->disk_tokens, 32);
+  EXPECT_EQ(report->cause, api::PrefixReport::Cause::kEvicted);
+  EXPECT_EQ(report->first_difference, 96);
+  EXPECT_EQ(report->text, "\xff text");
 }
 
 TEST(InferenceCodec, StatusesKeepWhatServersTell) {

@@ -36,6 +36,7 @@ WorkerPool::~WorkerPool() = default;
 Result<api::Generation> WorkerPool::Generate(api::GenerateRequest request,
                                              std::shared_ptr<Waker> waker) {
   RETURN_IF_ERROR(api::ValidateRequest(request));
+  if (request.pin) return PinsElsewhere();
   RETURN_IF_ERROR(Refusal(request.priority));
   const std::vector<api::ModelInfo> models = Models();
   const api::ModelInfo* model =

@@ -9,6 +9,7 @@
 
 #include "base/check.h"
 #include "engine/policy/admission.h"
+#include "engine/policy/prefix_cause.h"
 #include "engine/policy/window.h"
 
 namespace tutti::engine {
@@ -17,6 +18,33 @@ namespace {
 // Period of checking readers that are behind, since they do not notify the engine when they catch
 // up.
 constexpr Duration kReaderCheck = std::chrono::milliseconds(5);
+
+// How long the end of an engine waits for prefixes to be saved.
+constexpr Duration kFlushAtEnd = std::chrono::seconds(5);
+
+std::unique_ptr<PrefixTransfer> MakeTransfer(const EngineOptions& options,
+                                             const EngineDependencies& deps, kv::KvBlockPool* pool,
+                                             const RunnerLimits& limits) {
+  if (deps.prefixes == nullptr || !options.scheduler.prefix_cache) return nullptr;
+  return std::make_unique<PrefixTransfer>(deps.prefixes, deps.runner, pool, limits.window,
+                                          options.scheduler.load_patience);
+}
+
+PinnedPrefixes::Limits PinLimits(const EngineOptions& options, const RunnerLimits& limits,
+                                 int max_model_len) {
+  const int context = BlocksFor(max_model_len);
+  const int rows = MaxPromptRows(options.scheduler, limits.max_step_tokens);
+  PinnedPrefixes::Limits out;
+  if (!options.scheduler.prefix_cache) return out;
+  out.blocks = MaxPinnedBlocks(limits.kv_blocks, context);
+  // With as many as blocks, each active one belongs to an active block (SequenceMemory).
+  out.window_blocks = limits.window_blocks >= limits.kv_blocks
+                          ? limits.window_blocks
+                          : limits.window_blocks - MaxWindowBlocks(limits.window, rows, context);
+  out.states = limits.state_slots - MaxNumSeqs(options.scheduler) - 1;
+  out.window = limits.window;
+  return out;
+}
 
 kv::PrefixOptions RandomlyKeyed(int hash_bits) {
   std::random_device device;
@@ -60,7 +88,7 @@ DecoderInstance::DecoderInstance(const EngineOptions& options,
                                  const EngineDependencies& dependencies,
                                  std::shared_ptr<Signal> signal)
     : ModelInstance(
-          dependencies.clock, std::move(signal),
+          dependencies.clock, signal,
           MakeAdmissionState(options, dependencies.runner->limits(), dependencies.memory_level)),
       options_(options),
       deps_(dependencies),
@@ -68,10 +96,15 @@ DecoderInstance::DecoderInstance(const EngineOptions& options,
       max_model_len_(std::min(limits_.context, limits_.kv_blocks * kBlockTokens)),
       pool_(limits_.kv_blocks, RandomlyKeyed(options.prefix_hash_bits), limits_.state_slots,
             limits_.window_blocks),
-      scheduler_(WithFollowAge(options), limits_, &pool_, DraftPass(limits_, dependencies.draft)),
+      transfer_(MakeTransfer(options, dependencies, &pool_, limits_)),
+      pins_(&pool_, PinLimits(options, limits_, max_model_len_),
+            transfer_ ? dependencies.prefixes : nullptr, [signal] { signal->Notify(); }),
+      scheduler_(WithFollowAge(options), limits_, &pool_, DraftPass(limits_, dependencies.draft),
+                 transfer_.get()),
       statistics_(admission_, limits_.kv_blocks) {
   deps_.runner->SetAbortFlag(&mailbox_->urgent());
   if (deps_.draft != nullptr && options.scheduler.speculate) drafter_.emplace(deps_.draft);
+  if (transfer_) deps_.prefixes->OnProgress([signal] { signal->Notify(); });
   CHECK(limits_.max_step_tokens > 0 && limits_.max_step_slices > 0 && limits_.kv_blocks > 0 &&
         limits_.context > 0 && limits_.kv_blocks < INT32_MAX / kBlockTokens);
   // Else a long sequence would wait for ever (Scheduler::WindowBlocksFit). None has more blocks
@@ -85,6 +118,9 @@ DecoderInstance::DecoderInstance(const EngineOptions& options,
 DecoderInstance::~DecoderInstance() {
   deps_.runner->SetAbortFlag(nullptr);
   ShutDown();
+  if (!transfer_) return;
+  deps_.prefixes->OnProgress(nullptr);
+  transfer_->Flush(kFlushAtEnd);
 }
 
 // --- between steps ---
@@ -112,6 +148,7 @@ void DecoderInstance::Enter(RequestState& work, TimePoint now) {
     s.queued_at = work.permit.accepted_at();
     scheduler_.Add(s, wait_for_grant);
     choice->pause = wait_for_grant ? kPausedForGrant : 0;
+    scheduler_.ReadAhead(s, now);
   }
   api::StreamEvent started;
   started.kind = api::StreamEvent::Kind::kStarted;
@@ -124,8 +161,9 @@ void DecoderInstance::Enter(RequestState& work, TimePoint now) {
   const bool unscored = work.request.sampling.prompt_logprobs < 0;
   if (work.request.prompt.size() == 1 && !unscored) DeliverPromptLogprobs(work, Outcome());
   if (!work.request.score_only) return;
+  // Choice 0 scores or pins for all.
   const size_t computing =
-      work.request.prompt.size() == 1 || unscored ? 0 : 1;  // choice 0 scores for all
+      work.request.prompt.size() == 1 || (unscored && !work.request.pin) ? 0 : 1;
   for (size_t i = work.choices.size(); i > computing; --i) {
     EndChoice(work, *work.choices[i - 1], api::FinishReason::kLength, std::monostate{}, {}, now);
   }
@@ -141,6 +179,13 @@ void DecoderInstance::OnGrant(RequestState& work) {
 bool DecoderInstance::MustStartSoon(const RequestState& work) const {
   return work.phase == Phase::kQueued && work.request.priority == api::Priority::kInteractive &&
          !work.request.stepwise && !work.request.detached;
+}
+
+TimePoint DecoderInstance::MovePrefixes(TimePoint now) {
+  const TimePoint expiry = pins_.Expire(now);
+  scheduler_.set_pinned_window_blocks(pins_.held_window_blocks());
+  if (transfer_ == nullptr) return expiry;
+  return std::min(expiry, transfer_->Move(now, scheduler_.running() > 0));
 }
 
 TimePoint DecoderInstance::CheckReaders(TimePoint now) {
@@ -273,9 +318,43 @@ void DecoderInstance::NoteAdmissions(TimePoint now) {
     work.phase = Phase::kPrefill;
     work.first_run = now;
     work.usage.cached_tokens = a.sequence->cached_tokens;
+    if (work.request.explain_prefix) work.usage.prefix = ReportPrefix(*a.sequence);
     work.permit.LeaveQueue();
     if (deps_.observer != nullptr) deps_.observer->OnFirstRun(now - work.permit.accepted_at());
   }
+}
+
+// `s` was just admitted for the first time.
+std::shared_ptr<const api::PrefixReport> DecoderInstance::ReportPrefix(const Sequence& s) const {
+  constexpr size_t kShownTokens = 16;
+  constexpr size_t kShownBytes = 256;
+  const auto report = std::make_shared<api::PrefixReport>();
+  const int on_disk = s.cached_tokens - s.loaded_from;
+  report->disk_tokens = std::clamp(on_disk, 0, s.loaded_tokens);
+  report->memory_tokens = s.cached_tokens - report->disk_tokens;
+  PrefixView view{.cached = s.cached_tokens,
+                  .reusable = std::min(s.reusable(), s.prompt_tokens - 1),
+                  .load_failed = s.load_failed,
+                  .windowed = limits_.window_blocks > 0};
+  if (s.explanation != nullptr) {
+    view.looked_up = true;
+    view.known = s.explanation->known;
+    view.evicted = s.explanation->evicted;
+    view.other_salt = s.explanation->other_salt;
+  }
+  report->cause = CauseOf(view);
+  if (s.explanation == nullptr || !s.explanation->differs) return report;
+  report->first_difference = s.explanation->known;
+  Utf8Repair repair;
+  std::string bytes;
+  const auto from = static_cast<size_t>(report->first_difference);
+  const auto end = std::min(from + kShownTokens, static_cast<size_t>(s.prompt_tokens));
+  for (size_t i = from; i < end && bytes.size() < kShownBytes; ++i)
+    deps_.text->AppendBytes(s.tokens[i], i == 0, /*skip_special=*/false, bytes);
+  if (bytes.size() > kShownBytes) bytes.resize(kShownBytes);
+  repair.Push(bytes, report->text);
+  repair.Finish(report->text);
+  return report;
 }
 
 void DecoderInstance::Deliver(Outcome& outcome, TimePoint now) {
@@ -292,6 +371,12 @@ void DecoderInstance::Deliver(Outcome& outcome, TimePoint now) {
   if (outcome.kind == Outcome::Kind::kToken) {
     DeliverToken(work, choice, outcome, now);
   } else if (outcome.ended) {
+    if (work.request.pin) {
+      const Result<int> pinned = pins_.Add(choice.sequence, work.request, now);
+      if (!pinned.ok()) return EndRequest(work, pinned.status(), now);
+      work.usage.pinned_tokens = *pinned;
+      scheduler_.set_pinned_window_blocks(pins_.held_window_blocks());
+    }
     EndChoice(work, choice, outcome.finish_reason, std::monostate{}, {}, now);
   } else {
     PauseIfBehind(work, now);  // prompt tokens are read more slowly than computed
@@ -479,6 +564,9 @@ api::TokenLogprobs DecoderInstance::WithBytes(const sampling::RowLogprobs& logpr
   return out;
 }
 
-void DecoderInstance::PublishStatistics() { statistics_.Publish(scheduler_, pool_, live_choices_); }
+void DecoderInstance::PublishStatistics() {
+  statistics_.Publish(scheduler_, pool_, live_choices_,
+                      transfer_ ? transfer_->stats() : TransferStats(), pins_.held_blocks());
+}
 
 }  // namespace tutti::engine

@@ -18,6 +18,8 @@
 #include "engine/engine.h"
 #include "engine/instance_statistics.h"
 #include "engine/model_instance.h"
+#include "engine/pinned_prefixes.h"
+#include "engine/prefix_transfer.h"
 #include "engine/request_state.h"
 #include "engine/scheduler.h"
 #include "kv/block_pool.h"
@@ -38,6 +40,8 @@ class DecoderInstance final : public ModelInstance<RequestState> {
   bool drafts() const { return drafter_.has_value(); }  // a second model drafts tokens
   const InstanceStatistics& statistics() const { return statistics_; }  // its reading half
   Duration PredictedWait() const override;
+  PinnedPrefixes& pins() { return pins_; }  // what of it any thread may call
+  const PinnedPrefixes& pins() const { return pins_; }
 
   // --- engine thread: Slot ---
   bool Step() override;
@@ -50,6 +54,7 @@ class DecoderInstance final : public ModelInstance<RequestState> {
   const kv::KvBlockPool& pool() const { return pool_; }
   kv::KvBlockPool& mutable_pool() { return pool_; }
   const std::optional<Drafter>& drafter() const { return drafter_; }
+  const PrefixTransfer* transfer() const { return transfer_.get(); }
 
  private:
   // ModelInstance
@@ -60,10 +65,12 @@ class DecoderInstance final : public ModelInstance<RequestState> {
   void PublishStatistics() override;
   void OnGrant(RequestState& work) override;
   TimePoint CheckReaders(TimePoint now) override;
+  TimePoint MovePrefixes(TimePoint now) override;
 
   // The phases of a step.
   void NoteAdmissions(TimePoint now);
   void AddDrafts();
+  std::shared_ptr<const api::PrefixReport> ReportPrefix(const Sequence& sequence) const;
   StepResult Run(const StepPlan& plan);
   void Account(const StepPlan& plan, const StepResult& result, StepEvent event, TimePoint now);
   void Deliver(Outcome& outcome, TimePoint now);
@@ -84,6 +91,8 @@ class DecoderInstance final : public ModelInstance<RequestState> {
   const int max_model_len_;
 
   kv::KvBlockPool pool_;
+  const std::unique_ptr<PrefixTransfer> transfer_;  // null unless prefixes outlive the pool
+  PinnedPrefixes pins_;
   Scheduler scheduler_;
   std::optional<Drafter> drafter_;
   std::vector<RequestState*> by_sequence_;  // by Sequence::id; nullptr = free id

@@ -6,6 +6,7 @@
 
 #include "api/validate.h"
 #include "base/check.h"
+#include "base/clock.h"
 #include "engine/decoder_instance.h"
 
 namespace tutti::engine {
@@ -49,6 +50,37 @@ Engine::Engine(const EngineOptions& options, const EngineDependencies& dependenc
     : EngineBase(dependencies.clock, outside),
       decoder_(std::make_unique<DecoderInstance>(options, dependencies, loop().signal())) {
   Attach(decoder_.get());
+  if (dependencies.prefixes != nullptr) RestorePins(*dependencies.prefixes);
+}
+
+void Engine::RestorePins(kv::PrefixStore& store) {
+  for (kv::PinRecord& record : store.Pins()) {
+    // The record is a file's: its time may be any number.
+    constexpr int64_t kMostMs = int64_t{366} * 24 * 3600 * 1000;
+    const int64_t now_ms = UnixMillis();
+    const int64_t left_ms = record.expires_unix_ms > now_ms
+                                ? std::min(record.expires_unix_ms, now_ms + kMostMs) - now_ms
+                                : 0;
+    Request request;
+    request.id = record.id;
+    request.prompt = std::move(record.tokens);
+    request.sampling.max_tokens = 0;
+    request.score_only = true;
+    request.detached = true;
+    request.tenant = std::move(record.tenant);
+    request.cache_salt = std::move(record.salt);
+    request.pin = {.id = record.id,
+                   .ttl = std::chrono::milliseconds(left_ms),
+                   .expires_unix_ms = record.expires_unix_ms};
+    Status status = left_ms > 0 ? OkStatus() : DeadlinePassed();
+    if (status.ok()) {
+      Result<AdmissionPermit> permit = Admit({});
+      status = permit.ok() ? Submit(*std::move(permit), std::move(request),
+                                    std::make_shared<api::TokenStream>(nullptr))
+                           : permit.status();
+    }
+    if (!status.ok()) store.DropPin(record.id);
+  }
 }
 
 Engine::~Engine() { Detach(); }
@@ -80,6 +112,15 @@ Status Engine::Submit(AdmissionPermit permit, Request request,
   AdmissionState& admission = *decoder_->admission();
   if (admission.closed.load(std::memory_order_acquire)) return RefusedByDrain();
   RETURN_IF_ERROR(CheckPrompt(request, decoder_->limits()));
+  if (request.pin) {
+    if (request.prompt.size() <= kBlockTokens || !request.use_prefix_cache) {
+      return BadValue("prompt", "a prefix needs " + std::to_string(kBlockTokens + 1) +
+                                    " tokens and the prefix cache to be pinned; it has " +
+                                    std::to_string(request.prompt.size()) + " tokens");
+    }
+    RETURN_IF_ERROR(
+        decoder_->pins().CheckRoom(request.tenant, static_cast<int>(request.prompt.size())));
+  }
   if (request.n != permit.n_) {
     return BadValue("n", "n differs from what was admitted");
   }
@@ -110,6 +151,13 @@ Result<api::Generation> Engine::Submit(Request request, std::shared_ptr<Waker> w
   std::shared_ptr<RequestControl> control = permit.control();
   RETURN_IF_ERROR(Submit(std::move(permit), std::move(request), stream));
   return api::Generation(std::move(stream), std::move(control));
+}
+
+std::vector<api::PinnedPrefix> Engine::Pins(const std::string& tenant) const {
+  return decoder_->pins().List(tenant);
+}
+bool Engine::Unpin(const std::string& tenant, const std::string& id) {
+  return decoder_->pins().Remove(tenant, id);
 }
 
 int Engine::max_model_len() const { return decoder_->max_model_len(); }

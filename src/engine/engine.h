@@ -28,6 +28,7 @@
 #include "engine/request.h"
 #include "engine/stats.h"
 #include "engine/token_text.h"
+#include "kv/prefix_store.h"
 
 namespace tutti::engine {
 
@@ -44,6 +45,8 @@ struct EngineDependencies {
   // Draft model: a second, smaller model of the same vocabulary (engine/drafter.h), used if
   // SchedulerOptions::speculate; may be null. Called on the engine thread only.
   ModelRunner* draft = nullptr;
+  // Keeps prefixes beyond eviction and restarts; may be null. Called on the engine thread.
+  kv::PrefixStore* prefixes = nullptr;
 };
 
 // Facts about a request that are known before its prompt is tokenised.
@@ -79,6 +82,9 @@ class Engine : public EngineBase {
       const;  // prompt and output together: the runner's context, or less where KV is short
   bool speculates() const;  // SchedulerOptions::speculate: whether Request::prediction is used
   const RunnerLimits& limits() const;
+  // Prefixes that Request::pin has pinned for the tenant.
+  std::vector<api::PinnedPrefix> Pins(const std::string& tenant) const;
+  bool Unpin(const std::string& tenant, const std::string& id);  // false: there is none
   api::LoadSnapshot Load() const;
   EngineStats stats() const;
 
@@ -86,6 +92,9 @@ class Engine : public EngineBase {
   DecoderInstance& decoder_for_test();
 
  private:
+  // Submits a request for each pin that a store has kept.
+  void RestorePins(kv::PrefixStore& store);
+
   const std::unique_ptr<DecoderInstance> decoder_;
 };
 

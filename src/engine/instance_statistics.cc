@@ -28,7 +28,9 @@ void InstanceStatistics::ServiceTook(Duration took) {
 }
 
 void InstanceStatistics::Publish(const Scheduler& scheduler, const kv::KvBlockPool& pool,
-                                 int live_choices) {
+                                 int live_choices, const TransferStats& transfer,
+                                 int pinned_blocks) {
+  count_.kv_blocks_pinned = pinned_blocks;
   count_.running = scheduler.running();
   count_.waiting_capacity = scheduler.waiting();
   count_.waiting_deferred = live_choices - count_.running - count_.waiting_capacity;
@@ -50,6 +52,11 @@ void InstanceStatistics::Publish(const Scheduler& scheduler, const kv::KvBlockPo
   count_.kv_waste_tokens = scheduler.unused_slots();
   count_.preemptions = scheduler.preemptions();
   count_.kv_evicted_blocks = pool.evicted();
+  count_.prefix_loads = transfer.loads;
+  count_.failed_prefix_loads = transfer.failed_loads;
+  count_.loaded_prefix_tokens = transfer.loaded_tokens;
+  count_.saved_prefix_blocks = transfer.saved_blocks;
+  count_.dropped_prefix_blocks = transfer.dropped_blocks;
   published_.Store({.stats = count_, .oldest_waiting = scheduler.OldestWaiting()});
 }
 

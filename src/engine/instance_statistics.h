@@ -23,7 +23,8 @@ class InstanceStatistics {
   EngineStats& count() { return count_; }  // its counters
   void ServiceTook(Duration took);         // time since a request's first run; updates admission_
   // After each step. `live_choices`: of all requests, whether they wait, run or pause.
-  void Publish(const Scheduler& scheduler, const kv::KvBlockPool& pool, int live_choices);
+  void Publish(const Scheduler& scheduler, const kv::KvBlockPool& pool, int live_choices,
+               const TransferStats& transfer, int pinned_blocks);
 
   // --- any thread ---
   EngineStats Snapshot(TimePoint now) const;

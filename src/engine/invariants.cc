@@ -55,6 +55,11 @@ void TakeSnapshot(const DecoderInstance& decoder, EngineSnapshot* snapshot) {
     out.references.push_back(pool.references(b));
     out.block_indexed.push_back(pool.index().indexed(b));
   }
+  out.held_blocks.clear();
+  out.held_window_blocks.clear();
+  out.held_states.clear();
+  if (decoder.transfer() != nullptr) decoder.transfer()->AppendHeldBlocks(out.held_blocks);
+  decoder.pins().AppendHeld(out.held_blocks, out.held_window_blocks, out.held_states);
   out.table_blocks.clear();
   out.table_generation_matches.clear();
   out.sequences.clear();
@@ -107,6 +112,7 @@ std::string FindStateViolation(const EngineSnapshot& s) {
         s.state_references[static_cast<size_t>(q.recurrent.live)] != 1)
       return "the state of sequence " + std::to_string(q.id) + " is held by others too";
   }
+  for (const kv::SlotId id : s.held_states) ++holders[static_cast<size_t>(id)];
   for (size_t id = 0; id < holders.size(); ++id) {
     if (holders[id] != s.state_references[id]) {
       return "state " + std::to_string(id) + " has " + std::to_string(s.state_references[id]) +
@@ -146,6 +152,7 @@ std::string FindWindowViolation(const EngineSnapshot& s) {
       return fail("copies a block in some layers only");
     if (q.window_copy != kv::kNoSlot) ++holders[static_cast<size_t>(q.window_copy)];
   }
+  for (const kv::SlotId id : s.held_window_blocks) ++holders[static_cast<size_t>(id)];
   int active = 0;
   for (size_t id = 0; id < holders.size(); ++id) {
     if (holders[id] != s.window_references[id]) {
@@ -218,6 +225,7 @@ std::string FindViolation(const EngineSnapshot& s) {
     }
     if (q.copy_from != kv::kNoBlock) ++holders[static_cast<size_t>(q.copy_from)];
   }
+  for (const kv::BlockId b : s.held_blocks) ++holders[static_cast<size_t>(b)];
   if (running != s.running || waiting != s.waiting) return "the scheduler's lists miss a sequence";
   if (idle != s.idle_holders) return "the list of idle holders is wrong";
   if (promised != s.promised) return "promises do not add up";

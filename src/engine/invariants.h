@@ -45,6 +45,9 @@ struct EngineSnapshot {
   std::vector<bool> block_indexed;             // by block
   std::vector<kv::BlockId> table_blocks;       // of all sequences, one after the other
   std::vector<bool> table_generation_matches;  // parallel
+  // What loads and pins of prefixes reference.
+  std::vector<kv::BlockId> held_blocks;
+  std::vector<kv::SlotId> held_window_blocks, held_states;
   std::vector<SequenceSnapshot> sequences;
 };
 

@@ -79,7 +79,7 @@ class ModelInstance : public InstanceBase {
     pulse_.Beat(now);
     TakeInbox(now);
     EndExpired(now);
-    const TimePoint next_check = CheckReaders(now);
+    const TimePoint next_check = std::min(CheckReaders(now), MovePrefixes(now));
     FinishRound();
     InstanceReadiness readiness;
     const TimePoint next_step = NextStep(now);
@@ -109,6 +109,8 @@ class ModelInstance : public InstanceBase {
   virtual void OnGrant(State& /*work*/) {}
   // Resumes requests whose readers have caught up. Returns when to check again.
   virtual TimePoint CheckReaders(TimePoint /*now*/) { return TimePoint::max(); }
+  // Copies a little of the prefixes that are being saved or loaded. Returns when to go on.
+  virtual TimePoint MovePrefixes(TimePoint /*now*/) { return TimePoint::max(); }
 
   // Ends every request with `status`.
   void EndAll(const Status& status) {

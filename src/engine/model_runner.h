@@ -8,6 +8,7 @@
 
 #include <array>
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -19,6 +20,7 @@
 #include "engine/options.h"
 #include "grammar/token_mask.h"
 #include "kv/block_table.h"
+#include "kv/prefix_store.h"
 #include "kv/slot_pool.h"
 #include "sampling/sampler.h"
 
@@ -127,6 +129,13 @@ struct RunnerLimits {
   size_t weight_bytes = 0;  // weights that a step reads, as stored in memory; 0: unknown
 };
 
+// The kinds of memory that a sequence has.
+enum class MemoryKind {
+  kBlock,        // by kv::BlockId: keys and values in the layers that keep all tokens
+  kWindowBlock,  // by kv::SlotId: in layers with a window, with RunnerLimits::window_blocks
+  kState,        // by kv::SlotId: recurrent state, with RunnerLimits::state_slots
+};
+
 // Owned by the code that creates the engine; called on the engine thread only.
 class ModelRunner {
  public:
@@ -146,6 +155,13 @@ class ModelRunner {
   // Returns a result of Collect after use, so that its memory can be reused: in steady state a step
   // allocates nothing.
   virtual void Recycle(StepResult /*used*/) {}
+
+  // Bytes of each kind of memory, for CopyOut and CopyIn. All 0: they cannot be copied.
+  virtual kv::PrefixShape memory_shape() const { return {}; }
+  // Copies one block or state, between steps. `out` and `in` have the bytes of its kind. What is
+  // copied in has the bits of what was copied out, under the same weights and kernels.
+  virtual void CopyOut(MemoryKind /*kind*/, int32_t /*id*/, std::span<std::byte> /*out*/) {}
+  virtual void CopyIn(MemoryKind /*kind*/, int32_t /*id*/, std::span<const std::byte> /*in*/) {}
 };
 
 }  // namespace tutti::engine

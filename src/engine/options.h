@@ -44,6 +44,8 @@ struct SchedulerOptions {
   // QueueLimits::age. 0 = never.
   Duration follow = std::chrono::seconds(10);
   Duration follow_age = Duration::max();
+  // A request waits so long for the beginning of its prompt to be read from a PrefixStore.
+  Duration load_patience = std::chrono::seconds(5);
   // Steps compute likely draft tokens if that pays: copied from what followed the same tokens
   // earlier in the text, from an answer that the client predicted, or proposed by a draft model.
   // Changes no answer. Servers turn it on by an option.

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -45,6 +46,7 @@ struct Request {
   double tenant_weight = 1.0;  // > 0; of several at once the newest request's holds
   std::string cache_salt;      // further partition of prefix reuse
   bool use_prefix_cache = true;
+  bool explain_prefix = false;             // Usage::prefix says why the prompt was found or not
   std::shared_ptr<const Adapter> adapter;  // of the runner's model; null: the model itself
   std::shared_ptr<grammar::TokenMasker> constraint;  // of the answer; null: none
   ReasoningLimit reasoning;                          // only with a constraint
@@ -54,6 +56,7 @@ struct Request {
   // first that has some also has those of `alternatives` there.
   int score_from = 0;
   std::vector<TokenId> alternatives;
+  std::optional<api::PinOrder> pin;  // with score_only: the prompt's blocks stay cached
   // On-demand stepping: a choice draws its next token only while RequestControl::Grant() has
   // allowed more tokens than it drew. A sequence that waits for a grant does not run and is not a
   // slow reader.

@@ -12,11 +12,12 @@
 namespace tutti::engine {
 
 Scheduler::Scheduler(const SchedulerOptions& options, const RunnerLimits& limits,
-                     kv::KvBlockPool* pool, double draft_pass)
+                     kv::KvBlockPool* pool, double draft_pass, PrefixTransfer* transfer)
     : options_(options),
       limits_(limits),
       pool_(*pool),
-      memory_(pool, limits.window),
+      transfer_(transfer),
+      memory_(pool, limits.window, transfer),
       speculation_(draft_pass) {
   const auto max_num_seqs = static_cast<size_t>(MaxNumSeqs(options));
   running_.reserve(max_num_seqs);
@@ -81,6 +82,7 @@ void Scheduler::Finish(Sequence& s, bool reusable) {
   }
   memory_.SetIdle(s, false);
   SetSuspect(s, false);
+  if (transfer_ != nullptr) transfer_->Cancel(s);
   memory_.Release(s, reusable);
   if (s.root != kv::kNoRoot) pool_.index().ReleaseRoot(std::exchange(s.root, kv::kNoRoot));
   waiting_.LeaveTenant(s.tenant);

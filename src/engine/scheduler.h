@@ -29,6 +29,7 @@
 #include "engine/policy/order.h"
 #include "engine/policy/prefill_chunk.h"
 #include "engine/policy/strategy.h"
+#include "engine/prefix_transfer.h"
 #include "engine/sequence.h"
 #include "engine/sequence_memory.h"
 #include "engine/speculation.h"
@@ -75,12 +76,14 @@ struct Preempted {
 
 class Scheduler {
  public:
-  // `pool` outlives the scheduler. `draft_pass`: see Speculation.
+  // `pool` and `transfer`, which may be null, outlive the scheduler. `draft_pass`: see Speculation.
   Scheduler(const SchedulerOptions& options, const RunnerLimits& limits, kv::KvBlockPool* pool,
-            double draft_pass = 0);
+            double draft_pass = 0, PrefixTransfer* transfer = nullptr);
 
   // Adds a new sequence. It waits to run, or, if `paused`, for Resume().
   void Add(Sequence& sequence, bool paused);
+  // Begins to read what a PrefixStore has of the prompt of a sequence that was added.
+  void ReadAhead(Sequence& sequence, TimePoint now) { (void)WaitsForLoad(sequence, now); }
   // Stops a running or waiting sequence; its blocks stay until others need them.
   void Pause(Sequence& sequence);
   void Resume(Sequence& sequence);
@@ -108,6 +111,8 @@ class Scheduler {
   // Whether another slot used the device recently: steps with prefill then stay below
   // `contended_step`.
   void set_contended(bool contended) { contended_ = contended; }
+  // Blocks of layers with a window that no sequence may count on.
+  void set_pinned_window_blocks(int count) { pinned_window_blocks_ = count; }
   int draft_tokens() const { return drafts_; }  // proposed
   int prefill_tokens() const { return plan_.tokens - decode_rows_ - drafts_; }
   // Accepted draft tokens of the last Commit(), counted by their place in a sequence's draft.
@@ -187,7 +192,9 @@ class Scheduler {
   // Whether a running sequence of another request, not less urgent, is computing a beginning of its
   // prompt: it would be computed twice. At most SchedulerOptions::follow after it first was so.
   bool HasLeader(Sequence& sequence, TimePoint now);
-  bool WaitsForAnother(Sequence& sequence, TimePoint now);  // a sibling or a leader
+  bool WaitsForAnother(Sequence& sequence, TimePoint now);  // a sibling, a load or a leader
+  // Whether the beginning of its prompt is being read from a PrefixStore.
+  bool WaitsForLoad(Sequence& sequence, TimePoint now);
   // Which of those that waited for a leader do so still: the others count as waiting prompts again.
   void LookAtFollowers(TimePoint now);
   // Frees blocks until `sequence` can get `count` more: those of sequences that do not run, then,
@@ -209,6 +216,7 @@ class Scheduler {
   const SchedulerOptions options_;
   const RunnerLimits limits_;
   kv::KvBlockPool& pool_;
+  PrefixTransfer* const transfer_;
   SequenceMemory memory_;
   WaitingQueue waiting_;
   std::vector<Sequence*> running_;  // in the order in which they keep their blocks
@@ -216,6 +224,7 @@ class Scheduler {
   Speculation speculation_;
   bool followers_ = false;  // whether some sequence may wait for a leader
   bool contended_ = false;
+  int pinned_window_blocks_ = 0;
   uint64_t step_ = 0;
   uint64_t preemptions_ = 0;
   int suspects_ = 0;

@@ -94,10 +94,20 @@ bool Scheduler::WaitsForSiblingOf(const Sequence& s) const {
 }
 
 bool Scheduler::WaitsForAnother(Sequence& s, TimePoint now) {
-  if (WaitsForSiblingOf(s)) return true;
+  if (WaitsForSiblingOf(s) || WaitsForLoad(s, now)) return true;
   s.following = HasLeader(s, now);
   followers_ |= s.following;
   return s.following;
+}
+
+bool Scheduler::WaitsForLoad(Sequence& s, TimePoint now) {
+  if (transfer_ == nullptr || s.load == LoadState::kDone) return false;
+  if (s.root == kv::kNoRoot || s.suspect || s.has_run || !SequenceMemory::Fresh(s)) return false;
+  if (s.load == LoadState::kNone) {
+    memory_.Find(s, reuse_, /*partial=*/false);
+    transfer_->Ask(s, reuse_.blocks, now);
+  }
+  return transfer_->Waits(s, now);
 }
 
 void Scheduler::LookAtFollowers(TimePoint now) {
@@ -175,7 +185,7 @@ bool Scheduler::WindowBlocksFit(const Sequence& s, const Sequence* leaving) cons
   // With as many as blocks, each active one belongs to an active block (SequenceMemory).
   const int total = pool_.window_blocks().total();
   if (total == 0 || total >= pool_.total()) return true;
-  int needed = MaxWindowBlocks(s);
+  int needed = MaxWindowBlocks(s) + pinned_window_blocks_;
   for (const Sequence* r : running_) needed += r == leaving ? 0 : MaxWindowBlocks(*r);
   return needed <= total;
 }
@@ -186,7 +196,7 @@ Scheduler::Fit Scheduler::TryAdmit(Sequence& s, TimePoint now) {
   AdmissionView view = PoolView();
   view.reserve_worst = s.pinned || options_.admission == Admission::kNoEvict;
   // No blocks became available since it last did not fit: skip the look-up in the prefix index.
-  if (s.refused_at && SlackFor(view) <= *s.refused_at && memory_.idle_holders() == 0)
+  if (s.refused_at && SlackFor(view) <= *s.refused_at && !memory_.CanReclaim())
     return Fit::kDoesNotFit;
 
   const int size = static_cast<int>(s.tokens.size());
@@ -214,6 +224,10 @@ Scheduler::Fit Scheduler::TryAdmit(Sequence& s, TimePoint now) {
     }
   }
 
+  if (s.request->explain_prefix && !s.has_run && s.root != kv::kNoRoot) {
+    s.explanation = std::make_unique<kv::PrefixIndex::Explanation>(pool_.index().Explain(
+        s.root, std::span<const TokenId>(s.tokens).first(static_cast<size_t>(s.reusable()))));
+  }
   waiting_.Remove(s);
   memory_.SetIdle(s, false);
   if (fresh) memory_.Start(s, reuse_);

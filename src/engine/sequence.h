@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string_view>
@@ -69,6 +70,13 @@ struct WindowTable {
   std::vector<kv::SlotId> ids;  // parallel to the sequence's blocks; kNoSlot behind the window
   int first = 0;                // ids before this one are behind the window
   kv::SlotId copy_from = kv::kNoSlot;  // that of Sequence::copy_from; a reference is held
+};
+
+// Whether the beginning of a sequence's prompt was looked for in a PrefixStore (PrefixTransfer).
+enum class LoadState : uint8_t {
+  kNone,     // not yet, or others are being read
+  kLoading,  // it is being read
+  kDone,     // it was read as far as possible, or is not there
 };
 
 // All moves of a sequence, through SetState(); the scheduler makes them:
@@ -141,7 +149,12 @@ struct Sequence {
   TimePoint follows_since{};
   int known_tokens = 0;
   bool following = false;
-  Sequence* previous = nullptr;  // waiting list
+  LoadState load = LoadState::kNone;
+  int loaded_from = 0, loaded_tokens = 0;  // of the prompt, read from a PrefixStore for it
+  std::unique_ptr<kv::PrefixIndex::Explanation> explanation;  // of its first look-up, if asked for
+  bool load_failed = false;                    // not all that is kept of it could be read
+  TimePoint load_deadline = TimePoint::max();  // until which it waits for that
+  Sequence* previous = nullptr;                // waiting list
   Sequence* next = nullptr;
 
   SequenceState state() const { return state_; }
@@ -155,7 +168,8 @@ struct Sequence {
   // Tokens whose KV may come from elsewhere: the last one is computed, to draw from, and so are
   // those that log-probabilities come from.
   int reusable() const {
-    const int known = static_cast<int>(tokens.size()) - 1;
+    // A pinned prompt draws nothing, and must still have something to compute.
+    const int known = static_cast<int>(tokens.size()) - (request->pin ? 2 : 1);
     return scoring() ? std::min(scored, known) : known;
   }
   // Tokens to compute before the next draw, or before the end where nothing is drawn.

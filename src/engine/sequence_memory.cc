@@ -201,6 +201,7 @@ void SequenceMemory::Release(Sequence& s, bool reusable) {
     }
   }
   AttachLive(s, tail);
+  if (reusable && transfer_ != nullptr) transfer_->Save(s, tail);
   DropStates(s);
   DropWindowBlocks(s);
   pool_.Release(s.blocks);
@@ -327,7 +328,13 @@ void SequenceMemory::SetIdle(Sequence& s, bool idle) {
   }
 }
 
+bool SequenceMemory::CanReclaim() const {
+  return !idle_.empty() || (transfer_ != nullptr && transfer_->loads() > 0);
+}
+
 bool SequenceMemory::ReclaimIdle(const Sequence& except) {
+  // What is being read belongs to sequences that do not run yet.
+  if (transfer_ != nullptr && transfer_->EndLoads()) return true;
   // Paused sequences first, then those that wait with blocks; of each the one that would keep last.
   Sequence* victim = nullptr;
   for (Sequence* s : idle_) {

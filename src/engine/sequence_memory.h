@@ -8,6 +8,7 @@
 
 #include <vector>
 
+#include "engine/prefix_transfer.h"
 #include "engine/sequence.h"
 #include "kv/block_pool.h"
 #include "kv/prefix_index.h"
@@ -31,12 +32,14 @@ struct Reuse {
 
 class SequenceMemory {
  public:
-  // `window`: of the layers whose blocks are pool->window_blocks(), if there are any.
-  SequenceMemory(kv::KvBlockPool* pool, int window)
+  // `window`: of the layers whose blocks are pool->window_blocks(), if there are any. `transfer`
+  // saves the blocks of sequences that leave; may be null.
+  SequenceMemory(kv::KvBlockPool* pool, int window, PrefixTransfer* transfer)
       : pool_(*pool),
         states_(pool->states()),
         window_blocks_(pool->window_blocks()),
-        window_(window) {}
+        window_(window),
+        transfer_(transfer) {}
 
   // Whether the model has recurrent states, or window blocks.
   bool stateful() const { return states_.total() > 0; }
@@ -95,8 +98,10 @@ class SequenceMemory {
 
   // --- sequences that hold memory and do not run ---
   void SetIdle(Sequence& s, bool idle);
-  // Releases the memory of one such sequence other than `except`. False when there is none.
+  // Releases the memory of loads, or of one such sequence other than `except`. False when there is
+  // none.
   bool ReclaimIdle(const Sequence& except);
+  bool CanReclaim() const;
   int idle_holders() const { return static_cast<int>(idle_.size()); }
 
  private:
@@ -112,6 +117,7 @@ class SequenceMemory {
   kv::SlotPool& states_;         // pool_.states()
   kv::SlotPool& window_blocks_;  // pool_.window_blocks()
   const int window_;
+  PrefixTransfer* const transfer_;
   std::vector<Sequence*> idle_;  // paused or waiting, yet holding memory
 };
 

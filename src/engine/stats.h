@@ -28,6 +28,7 @@ struct EngineStats {
   Duration oldest_waiting{0};  // since the oldest sequence that waits to run was accepted
   Duration predicted_wait{0};  // for a request that arrives now
   int kv_blocks_total = 0, kv_blocks_free = 0, kv_blocks_active = 0, kv_blocks_cached = 0;
+  int kv_blocks_pinned = 0;  // of the active ones, by each pin that has them
   // Blocks of layers with a window, where these have some of their own; else all 0.
   int window_blocks_total = 0, window_blocks_free = 0, window_blocks_active = 0,
       window_blocks_cached = 0;
@@ -42,7 +43,11 @@ struct EngineStats {
   uint64_t prefix_queried_tokens = 0, prefix_hit_tokens = 0;
   uint64_t kv_evicted_blocks = 0;
   uint64_t evicted_window_blocks = 0;  // cached blocks of layers with a window that others took
-  uint64_t evicted_checkpoints = 0;    // checkpoints of recurrent states whose slots others took
+  // Prefixes kept by a PrefixStore: loads begun, of these those that did not find all they began
+  // for, tokens that they entered into the index; blocks saved, and blocks that were not.
+  uint64_t prefix_loads = 0, failed_prefix_loads = 0, loaded_prefix_tokens = 0;
+  uint64_t saved_prefix_blocks = 0, dropped_prefix_blocks = 0;
+  uint64_t evicted_checkpoints = 0;  // checkpoints of recurrent states whose slots others took
   uint64_t wasted_tokens =
       0;  // computed for requests that were then cancelled, failed or preempted
   uint64_t reader_pauses = 0, reader_cancels = 0;

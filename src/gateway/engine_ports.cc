@@ -133,6 +133,7 @@ ServingMetrics::EngineGauges ReadGauges(const engine::Engine& engine, const Cloc
   gauges.kv_blocks_free = stats.kv_blocks_free;
   gauges.kv_blocks_active = stats.kv_blocks_active;
   gauges.kv_blocks_cached = stats.kv_blocks_cached;
+  gauges.kv_blocks_pinned = stats.kv_blocks_pinned;
   gauges.kv_evicted_blocks = static_cast<int64_t>(stats.kv_evicted_blocks);
   gauges.window_blocks = {.free = stats.window_blocks_free,
                           .active = stats.window_blocks_active,
@@ -142,6 +143,11 @@ ServingMetrics::EngineGauges ReadGauges(const engine::Engine& engine, const Cloc
                         .active = stats.state_slots_active,
                         .cached = stats.state_slots_cached,
                         .evicted = static_cast<int64_t>(stats.evicted_checkpoints)};
+  gauges.prefixes = {.loads = static_cast<int64_t>(stats.prefix_loads),
+                     .partial_loads = static_cast<int64_t>(stats.failed_prefix_loads),
+                     .loaded_tokens = static_cast<int64_t>(stats.loaded_prefix_tokens),
+                     .saved_blocks = static_cast<int64_t>(stats.saved_prefix_blocks),
+                     .dropped_blocks = static_cast<int64_t>(stats.dropped_prefix_blocks)};
   gauges.heartbeat_age_s = heartbeat.busy ? ToSeconds(clock.Now() - heartbeat.last_round) : 0.0;
   return gauges;
 }

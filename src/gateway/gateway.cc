@@ -203,7 +203,7 @@ Result<Gateway::Stepwise> Gateway::Accept(api::GenerateRequest request,
   const std::shared_ptr<Pending> pending = *std::move(queued);
   pending->stepwise = stepwise;
   const std::shared_ptr<engine::RequestControl> control = pending->permit.control();
-  if (answers_ != nullptr && !stepwise && !pending->request.continuation)
+  if (answers_ != nullptr && !stepwise && !pending->request.continuation && !pending->request.pin)
     pending->answer = answers_->Open(&pending->request, waker, control);
   Stepwise accepted{{}, control};
   if (pending->answer != nullptr) {
@@ -410,10 +410,17 @@ Status Gateway::Submit(Pending& pending, std::shared_ptr<grammar::TokenMasker> c
   out.tenant_weight = in.tenant_weight;
   out.cache_salt = std::move(in.cache_salt);
   out.use_prefix_cache = in.use_prefix_cache;
+  out.explain_prefix = in.explain_prefix;
   out.adapter = pending.model->adapter;
   out.score_only = in.score_only;
   out.score_from = pending.score_from;
   out.alternatives = std::move(pending.alternatives);
+  if (in.pin) {
+    out.pin = in.pin;
+    const auto ttl = std::chrono::duration_cast<std::chrono::milliseconds>(in.pin->ttl);
+    out.pin->expires_unix_ms = UnixMillis() + ttl.count();
+    out.pin->model = pending.model->info.id;
+  }
   out.constraint = std::move(constraint);
   out.reasoning = ReasoningLimitOf(*pending.model, in, pending.frame);
   if (pending.model->engine->speculates() && !in.prediction.empty()) {
@@ -449,6 +456,28 @@ std::shared_ptr<api::TokenStream> Gateway::WhatIsWritten(Pending& pending,
                                   .begins_inside = filtered && begins_inside,
                                   .model_identity = pending.model->identity,
                                   .may_wait = pending.may_wait});
+}
+
+Result<std::vector<api::PinnedPrefix>> Gateway::Pins(const std::string& tenant) const {
+  std::vector<api::PinnedPrefix> all;
+  const MutexLock lock(mutex_);
+  for (const auto& model : models_) {
+    // Models that are adapters share the engine of their base, which has the pins of all.
+    if (model->engine == nullptr || model->adapter != nullptr) continue;
+    for (api::PinnedPrefix& pin : model->engine->Pins(tenant)) {
+      if (pin.model.empty()) pin.model = model->info.id;  // it was restored after a restart
+      all.push_back(std::move(pin));
+    }
+  }
+  return all;
+}
+
+Status Gateway::Unpin(const std::string& tenant, const std::string& id) {
+  const MutexLock lock(mutex_);
+  for (const auto& model : models_) {
+    if (model->engine != nullptr && model->engine->Unpin(tenant, id)) return OkStatus();
+  }
+  return NotFound("not_found", "there is no pinned prefix of this id");
 }
 
 api::ReasoningMode Gateway::ReasoningOf(const ServedModel& model, const api::Prompt& prompt) const {

@@ -74,6 +74,8 @@ class Gateway final : public api::Inference {
   Result<api::Encoding> Encode(api::EncodeRequest request, std::shared_ptr<Waker> waker) override;
   Result<api::TokenizeResult> Tokenize(const api::TokenizeRequest& request) override;
   Result<std::string> Detokenize(const api::DetokenizeRequest& request) override;
+  Result<std::vector<api::PinnedPrefix>> Pins(const std::string& tenant) const override;
+  Status Unpin(const std::string& tenant, const std::string& id) override;
   std::vector<api::ModelInfo> Models() const override;
   api::LoadSnapshot Load() const override;  // of all models together
   Result<api::ModelStatistics> Statistics(const std::string& model) const override;

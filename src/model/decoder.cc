@@ -841,6 +841,35 @@ void Decoder::CopyBlock(std::byte* kv, int kv_blocks, int from, int to, Team& te
   });
 }
 
+template <typename Visit>
+void Decoder::ForEachHeadOfBlock(int kv_blocks, int block, bool window, const Visit& visit) const {
+  const ModelConfig& config = weights_->config();
+  const auto count = static_cast<size_t>(kv_blocks);
+  for (int layer = 0; layer < config.layers; ++layer) {
+    if (!config.owns_kv(layer) || InWindowMemory(layer) != window) continue;
+    const kernels::KvLayout& layout = LayoutOf(layer);
+    size_t head_begin = count * groups_.offset[static_cast<size_t>(layer)];
+    for (int head = 0; head < layout.kv_heads; ++head, head_begin += count * layout.head_bytes)
+      visit(head_begin + static_cast<size_t>(block) * layout.head_bytes, layout.head_bytes);
+  }
+}
+
+void Decoder::PackBlock(const std::byte* kv, int kv_blocks, int block, std::byte* out,
+                        bool window) const {
+  ForEachHeadOfBlock(kv_blocks, block, window, [&](size_t offset, size_t bytes) {
+    std::memcpy(out, kv + offset, bytes);
+    out += bytes;
+  });
+}
+
+void Decoder::UnpackBlock(const std::byte* in, std::byte* kv, int kv_blocks, int block,
+                          bool window) const {
+  ForEachHeadOfBlock(kv_blocks, block, window, [&](size_t offset, size_t bytes) {
+    std::memcpy(kv + offset, in, bytes);
+    in += bytes;
+  });
+}
+
 // Names the keys and values that this worker will read in the layer's attention; the products
 // before it prefetch them.
 void Decoder::ReadKeysAhead(int layer, const DecoderBatch& batch, const Team& team) {

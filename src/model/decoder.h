@@ -176,6 +176,10 @@ class Decoder {
   // of the layers with a window if `window`. Every worker calls it; complete when it returns.
   void CopyBlock(std::byte* kv, int kv_blocks, int from, int to, Team& team,
                  bool window = false) const;
+  // Copies block `block` of a pool of `kv_blocks` blocks to or from kv_block_bytes() consecutive
+  // bytes, of window_block_bytes() if `window`. One thread, between steps.
+  void PackBlock(const std::byte* kv, int kv_blocks, int block, std::byte* out, bool window) const;
+  void UnpackBlock(const std::byte* in, std::byte* kv, int kv_blocks, int block, bool window) const;
   // Floats between rows of logits: the vocabulary, padded.
   int logits_stride() const { return weights_->head().columns(); }
 
@@ -333,6 +337,9 @@ class Decoder {
   void RopeAppend(int layer, const DecoderBatch& batch, Team& team);
   void Attend(int layer, const DecoderBatch& batch, Team& team);
   bool InWindowMemory(int layer) const;
+  // Calls `visit(offset, bytes)` for each head's share of block `block` in a pool of `kv_blocks`.
+  template <typename Visit>
+  void ForEachHeadOfBlock(int kv_blocks, int block, bool window, const Visit& visit) const;
   bool InWindowPlan(int layer) const;
   const kernels::AttentionShape& ShapeOf(int layer) const;
   const kernels::KvLayout& LayoutOf(int layer) const;

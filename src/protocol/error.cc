@@ -135,6 +135,7 @@ constexpr auto kTable = std::to_array<ErrorRow>({
     Limit("tenant_queue_full", "requests"),
     Limit("session_queue_full", "requests"),
     Quota("insufficient_quota"),
+    Quota("pin_limit"),
     Quota("request_exceeds_limit"),
     {"request_quarantined", C::kFailedPrecondition, 422, kServer, 0x80, 4400, Retry::kNo},
     {"cancelled", C::kCancelled, 499, kServer, 0, 1000, Retry::kNo},

@@ -99,6 +99,7 @@ TEST(ErrorTable, TheStockClientIsToldOnlyWhereItWouldDoTheWrongThing) {
       {"not_implemented", false},
       {"deadline_exceeded", false},
       {"insufficient_quota", false},
+      {"pin_limit", false},
       {"request_exceeds_limit", false},
       {"steer_unsupported", false},
       {"already_finished", false},

@@ -283,6 +283,44 @@ void CpuModelRunner::Recycle(engine::StepResult used) {
   spare_.slices.clear();  // frees their contents: prompt_logprobs of a long chunk may be large
 }
 
+kv::PrefixShape CpuModelRunner::memory_shape() const {
+  return {.block_bytes = decoder_->kv_block_bytes(),
+          .window_block_bytes = limits_.window_blocks > 0 ? decoder_->window_block_bytes() : 0,
+          .state_bytes = limits_.state_slots > 0 ? decoder_->state_bytes() : 0};
+}
+
+void CpuModelRunner::CopyOut(engine::MemoryKind kind, int32_t id, std::span<std::byte> out) {
+  CHECK(!result_.has_value()) << "a copy during a step";
+  switch (kind) {
+    case engine::MemoryKind::kBlock:
+      CHECK(id >= 0 && id < limits_.kv_blocks && out.size() == decoder_->kv_block_bytes());
+      return decoder_->PackBlock(kv_.data(), limits_.kv_blocks, id, out.data(), /*window=*/false);
+    case engine::MemoryKind::kWindowBlock:
+      CHECK(id >= 0 && id < limits_.window_blocks && out.size() == decoder_->window_block_bytes());
+      return decoder_->PackBlock(window_kv_.data(), limits_.window_blocks, id, out.data(),
+                                 /*window=*/true);
+    case engine::MemoryKind::kState:
+      CHECK_EQ(out.size(), decoder_->state_bytes());
+      std::memcpy(out.data(), StateSlot(id), out.size());
+  }
+}
+
+void CpuModelRunner::CopyIn(engine::MemoryKind kind, int32_t id, std::span<const std::byte> in) {
+  CHECK(!result_.has_value()) << "a copy during a step";
+  switch (kind) {
+    case engine::MemoryKind::kBlock:
+      CHECK(id >= 0 && id < limits_.kv_blocks && in.size() == decoder_->kv_block_bytes());
+      return decoder_->UnpackBlock(in.data(), kv_.data(), limits_.kv_blocks, id, /*window=*/false);
+    case engine::MemoryKind::kWindowBlock:
+      CHECK(id >= 0 && id < limits_.window_blocks && in.size() == decoder_->window_block_bytes());
+      return decoder_->UnpackBlock(in.data(), window_kv_.data(), limits_.window_blocks, id,
+                                   /*window=*/true);
+    case engine::MemoryKind::kState:
+      CHECK_EQ(in.size(), decoder_->state_bytes());
+      std::memcpy(StateSlot(id), in.data(), in.size());
+  }
+}
+
 Result<model::DecoderBatch> CpuModelRunner::PreparePass(const engine::StepPlan& plan) {
   ASSIGN_OR_RETURN(model::DecoderBatch batch, pass_.Prepare(layout_.tokens(), layout_.sequences(),
                                                             layout_.window_sequences()));

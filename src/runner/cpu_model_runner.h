@@ -132,6 +132,9 @@ class CpuModelRunner final : public engine::ModelRunner {
   engine::StepResult Collect() override;
   void SetAbortFlag(const std::atomic<bool>* urgent) override { urgent_ = urgent; }
   void Recycle(engine::StepResult used) override;
+  kv::PrefixShape memory_shape() const override;
+  void CopyOut(engine::MemoryKind kind, int32_t id, std::span<std::byte> out) override;
+  void CopyIn(engine::MemoryKind kind, int32_t id, std::span<const std::byte> in) override;
 
  private:
   struct SamplerSlot;  // what one compute thread samples with

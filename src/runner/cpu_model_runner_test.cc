@@ -117,6 +117,42 @@ TEST(CpuModelRunnerTest, StatesItsLimits) {
   EXPECT_EQ(runner->limits().vocab_size, weights->config().vocab_size);
 }
 
+TEST(CpuModelRunnerTest, ABlockThatWasCopiedOutAndInHasTheSameBits) {
+  const auto weights = LoadSpec(SmallSpec());
+  const auto runner = MakeRunner(weights), other = MakeRunner(weights);
+  const kv::PrefixShape shape = runner->memory_shape();
+  EXPECT_EQ(shape.block_bytes, CpuModelRunner::KvBlockBytes(
+                                   *weights, kernels::KernelsFor(kernels::DetectIsas().back())));
+  EXPECT_EQ(shape.window_block_bytes, 0u);
+  EXPECT_EQ(shape.state_bytes, 0u);
+  const std::vector<TokenId> prompt = Prompt(kBlockTokens), next = Prompt(20, 3);
+  std::vector<std::vector<TokenId>> outputs;
+  for (CpuModelRunner* each : {runner.get(), other.get()}) {
+    DirectDriver driver(*each);
+    const int sequence = driver.NewSequence();
+    // Both compute a first block, in block 0; the second runner another one, which is replaced.
+    const bool replaced = each == other.get();
+    ASSERT_TRUE(driver.Prefill(sequence, replaced ? Prompt(kBlockTokens, 9) : prompt, 64).ok());
+    if (replaced) {
+      std::vector<std::byte> block(shape.block_bytes);
+      runner->CopyOut(engine::MemoryKind::kBlock, 0, block);
+      other->CopyIn(engine::MemoryKind::kBlock, 0, block);
+      std::vector<std::byte> again(shape.block_bytes);
+      other->CopyOut(engine::MemoryKind::kBlock, 0, again);
+      EXPECT_EQ(again, block);
+    }
+    std::vector<TokenId> feed = {*driver.Prefill(sequence, next, 64)};
+    std::vector<TokenId> output = feed;
+    const int sequences[] = {sequence};
+    for (int i = 0; i < 10; ++i) {
+      ASSERT_TRUE(driver.Decode(sequences, feed).ok());
+      output.push_back(feed[0]);
+    }
+    outputs.push_back(std::move(output));
+  }
+  EXPECT_EQ(outputs[0], outputs[1]);
+}
+
 TEST(CpuModelRunnerTest, RefusesOptionsThatCannotWorkWithTheNumbers) {
   const auto weights = LoadSpec(SmallSpec());
   CpuRunnerOptions options = SmallOptions(*weights);

@@ -38,6 +38,46 @@ struct SlotSeries {
   std::shared_ptr<std::atomic<int64_t>> told = std::make_shared<std::atomic<int64_t>>(0);
 };
 
+// Counters of prefixes that are kept in files.
+struct PrefixSeries {
+  explicit PrefixSeries(const SeriesMaker& make)
+      : loads(Loads(make, "complete")),
+        partial_loads(Loads(make, "partial")),
+        loaded_tokens(make.Counter("tutti_prefix_loaded_tokens_total",
+                                   "Tokens of prompts whose KV was read from files")),
+        saved(Blocks(make, "saved")),
+        dropped(Blocks(make, "dropped")) {}
+
+  void Set(const ServingMetrics::EngineGauges::KeptPrefixes& now) {
+    loads.Add(static_cast<double>(
+        Difference(now.loads - now.partial_loads, told->loads - told->partial_loads)));
+    partial_loads.Add(static_cast<double>(Difference(now.partial_loads, told->partial_loads)));
+    loaded_tokens.Add(static_cast<double>(Difference(now.loaded_tokens, told->loaded_tokens)));
+    saved.Add(static_cast<double>(Difference(now.saved_blocks, told->saved_blocks)));
+    dropped.Add(static_cast<double>(Difference(now.dropped_blocks, told->dropped_blocks)));
+    *told = now;
+  }
+
+ private:
+  static Counter Loads(const SeriesMaker& make, const char* outcome) {
+    return make.Counter("tutti_prefix_loads_total",
+                        "Prompts whose beginning was read from files, by outcome",
+                        {{"outcome", outcome}});
+  }
+  static Counter Blocks(const SeriesMaker& make, const char* outcome) {
+    return make.Counter("tutti_prefix_saved_blocks_total",
+                        "Computed KV blocks that were given to the disk or not, by outcome",
+                        {{"outcome", outcome}});
+  }
+  static int64_t Difference(int64_t now, int64_t before) {
+    return std::max<int64_t>(now - before, 0);
+  }
+
+  Counter loads, partial_loads, loaded_tokens, saved, dropped;
+  std::shared_ptr<ServingMetrics::EngineGauges::KeptPrefixes> told =
+      std::make_shared<ServingMetrics::EngineGauges::KeptPrefixes>();
+};
+
 }  // namespace
 
 struct ServingMetrics::Impl {
@@ -97,6 +137,7 @@ struct ServingMetrics::Impl {
   SlotSeries state_slots{make, "tutti_state_slots", "Slots of recurrent states",
                          "tutti_state_evicted_checkpoints_total",
                          "Checkpoints of recurrent states evicted"};
+  PrefixSeries prefixes{make};
   Counter drafts = make.Counter("tutti_spec_drafts_total", "Steps that verified draft tokens");
   Counter draft_tokens = make.Counter("tutti_spec_draft_tokens_total", "Draft tokens verified");
   std::array<Counter, kDraftPlaces> accepted_tokens = AcceptedTokens();
@@ -192,6 +233,8 @@ void ServingMetrics::SetEngineGauges(std::function<EngineGauges()> read) {
                            "Age of the oldest request in the queue, in seconds",
                            {{"lane", "interactive"}, {"priority", "interactive"}}),
        blocks = i.kv_blocks, windows = i.window_blocks, states = i.state_slots,
+       prefixes = i.prefixes,
+       pinned = make.Gauge("tutti_kv_pinned_blocks", "KV blocks held by pinned prefixes"),
        usage = make.Gauge("tutti_kv_usage_ratio", "Share of the KV blocks in use, 0 to 1"),
        heartbeat =
            make.Gauge("tutti_engine_heartbeat_age_seconds",
@@ -214,6 +257,8 @@ void ServingMetrics::SetEngineGauges(std::function<EngineGauges()> read) {
                     .evicted = now.kv_evicted_blocks});
         windows.Set(w);
         states.Set(now.state_slots);
+        prefixes.Set(now.prefixes);
+        pinned.Set(static_cast<double>(now.kv_blocks_pinned));
         usage.Set(used);
         heartbeat.Set(now.heartbeat_age_s);
         if (vllm.has_value()) {

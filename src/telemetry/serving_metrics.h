@@ -39,6 +39,7 @@ class ServingMetrics {
     double oldest_waiting_s = 0;
     int64_t kv_blocks_free = 0, kv_blocks_active = 0, kv_blocks_cached = 0;
     int64_t kv_evicted_blocks = 0;  // in all
+    int64_t kv_blocks_pinned = 0;   // of the active ones
     // Memory that a model may have in addition: blocks of layers with a sliding window, and slots
     // of recurrent states. All 0 where it has none.
     struct Slots {
@@ -46,6 +47,11 @@ class ServingMetrics {
       int64_t evicted = 0;  // in all
     };
     Slots window_blocks = {}, state_slots = {};
+    // Prefixes that are kept in files; in all.
+    struct KeptPrefixes {
+      int64_t loads = 0, partial_loads = 0, loaded_tokens = 0, saved_blocks = 0, dropped_blocks = 0;
+    };
+    KeptPrefixes prefixes = {};
     double heartbeat_age_s = 0;
   };
 

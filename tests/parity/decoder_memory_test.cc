@@ -16,6 +16,7 @@
 #include "engine/invariants.h"
 #include "engine/policy/window.h"
 #include "engine/testing/engine_harness.h"
+#include "engine/testing/fake_prefix_store.h"
 #include "kernels/kernels.h"
 #include "runner/cpu_model_runner.h"
 
@@ -39,7 +40,9 @@ struct ServedAnswers {
 // Runs `waves` of requests, each when the one before has ended.
 class MemoryServer {
  public:
-  MemoryServer(std::shared_ptr<const model::Weights> weights, bool ample) {
+  // `store`: keeps prefixes there, and makes it if it is null.
+  MemoryServer(std::shared_ptr<const model::Weights> weights, bool ample,
+               std::unique_ptr<engine::testing::FakePrefixStore>* store = nullptr) {
     runner::CpuRunnerOptions options;
     options.kernels = &kernels::KernelsFor(kernels::DetectIsas().back());
     options.pool = std::make_shared<runner::ComputePool>(runner::ComputePoolOptions{.workers = 2});
@@ -74,9 +77,14 @@ class MemoryServer {
     // Texts that repeat themselves would end early, and need less memory together.
     engine_options.scheduler.speculate = false;
     engine_options.queue.prompt_tokens_per_kv_token = 1e6;
+    if (store != nullptr && *store == nullptr)
+      *store = std::make_unique<engine::testing::FakePrefixStore>(runner_->memory_shape());
     engine_ = std::make_unique<engine::Engine>(
         engine_options,
-        engine::EngineDependencies{.runner = runner_.get(), .text = &text_, .clock = &clock_});
+        engine::EngineDependencies{.runner = runner_.get(),
+                                   .text = &text_,
+                                   .clock = &clock_,
+                                   .prefixes = store != nullptr ? store->get() : nullptr});
   }
 
   void Serve(const std::vector<engine::Request>& requests) {
@@ -111,6 +119,7 @@ class MemoryServer {
     }
     EXPECT_GT(served_.answers.size(), first);
   }
+  void SkipWave() { ++wave_; }
   ServedAnswers& served() {
     served_.stats = engine_->stats();
     return served_;
@@ -194,6 +203,41 @@ TEST(DecoderMemory, ShortMemoryChangesNoAnswer) {
   EXPECT_GE(windowed, 8);
   EXPECT_GE(recurrent, 8);
   EXPECT_EQ(latent, 4);
+}
+
+// Row R25: what a store gives back after a restart has the bits that it was given.
+TEST(DecoderMemory, APrefixFromAStoreChangesNoAnswer) {
+  for (const FamilyGolden& golden : FamilyGoldens()) {
+    SCOPED_TRACE(golden.family);
+    const auto weights = LoadGguf(golden, model::WeightMode::kInt8, tensor::DType::kQ8_0);
+    ASSERT_TRUE(weights.ok()) << weights.status();
+    const engine::Request first =
+        AskFor(std::vector<TokenId>(golden.ids.begin(), golden.ids.begin() + 70), 90, 0);
+    MemoryServer alone(*weights, /*ample=*/true);
+    alone.Serve({first});
+    std::unique_ptr<engine::testing::FakePrefixStore> store;
+    std::vector<TokenId> second = first.prompt;
+    {
+      MemoryServer before(*weights, /*ample=*/false, &store);
+      before.Serve({first});
+      const std::vector<TokenId>& answer = before.served().answers[0];
+      ASSERT_EQ(answer, alone.served().answers[0]);
+      second.insert(second.end(), answer.begin(), answer.end());
+    }
+    second.insert(second.end(), golden.ids.begin(), golden.ids.begin() + 9);
+    alone.Serve({AskFor(second, 30, 1)});
+    MemoryServer after(*weights, /*ample=*/false, &store);
+    after.SkipWave();
+    after.Serve({AskFor(second, 30, 1)});
+    EXPECT_EQ(after.served().answers.back(), alone.served().answers.back());
+    // The answer's last token was drawn and not computed; a block that is not full is kept for
+    // models with states alone.
+    const int known = static_cast<int>(second.size()) - 9 - 1;
+    const bool states = (*weights)->config().recurrent_layers() > 0;
+    EXPECT_EQ(after.served().cached.back(), states ? known : known / kBlockTokens * kBlockTokens);
+    EXPECT_GE(RowsInCommon(alone.served(), after.served()), 30);
+    EXPECT_EQ(after.served().violation, "");
+  }
 }
 
 }  // namespace

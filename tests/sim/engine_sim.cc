@@ -52,7 +52,8 @@ bool ParseOptions(int argc, char** argv, Options* options) {
 struct Totals {
   uint64_t schedules = 0, in_band = 0, requests = 0, ok = 0, cancelled = 0, expired = 0, failed = 0,
            refused = 0, steps = 0, tokens = 0, preemptions = 0, hits = 0, pauses = 0, faults = 0,
-           drafts = 0, accepted = 0, state_hits = 0, evicted = 0, window_hits = 0;
+           drafts = 0, accepted = 0, state_hits = 0, evicted = 0, window_hits = 0, loaded = 0,
+           failed_loads = 0, pins = 0;
 
   static Totals Of(const ScheduleReport& r) {
     const auto u = [](auto x) { return static_cast<uint64_t>(x); };
@@ -74,7 +75,10 @@ struct Totals {
             .accepted = u(r.accepted),
             .state_hits = u(r.state_hit_tokens),
             .evicted = u(r.checkpoints_evicted),
-            .window_hits = u(r.window_hit_tokens)};
+            .window_hits = u(r.window_hit_tokens),
+            .loaded = u(r.loaded_tokens),
+            .failed_loads = u(r.failed_loads),
+            .pins = u(r.pins)};
   }
   Totals& operator+=(const Totals& o) {
     schedules += o.schedules;
@@ -96,13 +100,16 @@ struct Totals {
     state_hits += o.state_hits;
     evicted += o.evicted;
     window_hits += o.window_hits;
+    loaded += o.loaded;
+    failed_loads += o.failed_loads;
+    pins += o.pins;
     return *this;
   }
   // A simulation in which the rare things never happen proves nothing about them.
   bool varied() const {
     return preemptions > 0 && hits > 0 && pauses > 0 && faults > 0 && cancelled > 0 &&
            expired > 0 && failed > 0 && accepted > 0 && drafts > accepted && state_hits > 0 &&
-           evicted > 0 && window_hits > 0;
+           evicted > 0 && window_hits > 0 && loaded > 0 && failed_loads > 0 && pins > 0;
   }
 };
 
@@ -174,12 +181,14 @@ int main(int argc, char** argv) {
       "  steps %llu, tokens %llu, preemptions %llu, prefix hits %llu tokens, reader pauses %llu, "
       "faults %llu\n"
       "  tokens proposed %llu, of which came true %llu; prefix hits with recurrent states %llu "
-      "tokens, with windows %llu tokens, checkpoints evicted %llu\n",
+      "tokens, with windows %llu tokens, checkpoints evicted %llu\n"
+      "  read from a prefix store %llu tokens, loads cut short %llu, prompts pinned %llu\n",
       u(totals.in_band), u(totals.schedules), u(first), u(first + next.load() - 1), seconds,
       u(totals.requests), u(totals.ok), u(totals.cancelled), u(totals.expired), u(totals.failed),
       u(totals.refused), u(totals.steps), u(totals.tokens), u(totals.preemptions), u(totals.hits),
       u(totals.pauses), u(totals.faults), u(totals.drafts), u(totals.accepted),
-      u(totals.state_hits), u(totals.window_hits), u(totals.evicted));
+      u(totals.state_hits), u(totals.window_hits), u(totals.evicted), u(totals.loaded),
+      u(totals.failed_loads), u(totals.pins));
   const bool varied = schedules < 1000 || totals.varied();
   if (!varied) std::printf("FAILED: something that should occur never did\n");
   return failures == 0 && varied ? 0 : 1;

@@ -12,17 +12,20 @@
 #include "engine/invariants.h"
 #include "engine/policy/window.h"
 #include "engine/testing/fake_model_runner.h"
+#include "engine/testing/fake_prefix_store.h"
 
 namespace tutti::engine {
 namespace {
 
 using testing::FakeModelOptions;
+using testing::FakePrefixStore;
 using testing::FakeTokenText;
 using testing::TimingModel;
 using testing::TimingRunner;
 
 constexpr int kVocab = 48;
 constexpr TokenId kEnd = 7;
+constexpr int kLongestPinMs = 3000;
 
 Duration Millis(double ms) { return Duration(static_cast<int64_t>(ms * 1e6)); }
 
@@ -92,6 +95,7 @@ class Simulation {
     options_.reader.patience = Millis(Between(100, 1500));
     stateful_ = random_.Chance(0.4);
     windowed_ = random_.Chance(0.4);
+    s.load_patience = Millis(Between(1, 200));
     options_.reader.aside = random_.Chance(0.3) ? Between(0, 2) : 1024;
   }
 
@@ -139,6 +143,14 @@ class Simulation {
         }
       }
       r.stepwise = !r.score_only && random_.Chance(0.05);
+      if (random_.Chance(0.05) && r.prompt.size() > kBlockTokens && r.use_prefix_cache) {
+        r.score_only = true;
+        r.stepwise = false;
+        r.n = 1;
+        r.sampling.max_tokens = 0;
+        r.sampling.prompt_logprobs = -1;
+        r.pin = {.id = "pin " + std::to_string(i), .ttl = Millis(Between(1, kLongestPinMs))};
+      }
       at += Millis(random_.Uniform() * (hurry < 0.3 ? 2 : 40));
       c.arrives = at;
       if (random_.Chance(0.15)) c.cancels = at + Millis(random_.Uniform() * 400);
@@ -178,6 +190,39 @@ class Simulation {
     }
   }
 
+  // Keeps evicted prefixes; its reads are slow or fail, and its queue is full now and then.
+  void MakeStore(const FakeModelOptions& model) {
+    store_ = std::make_unique<FakePrefixStore>(model);
+    store_->read_delay = random_.Chance(0.1) ? 1 << 30 : Between(0, 20);
+    const double failed = random_.Chance(0.3) ? 0.3 : 0, refused = random_.Chance(0.3) ? 0.5 : 0;
+    store_->fails = [=, this] { return random_.Chance(failed); };
+    store_->refuses = [=, this] { return random_.Chance(refused); };
+    if (random_.Chance(0.7)) FillStore(model);
+  }
+
+  // Prompts of some clients were computed by an earlier process.
+  void FillStore(const FakeModelOptions& model) {
+    ManualClock clock;
+    TimingRunner runner(model, TimingModel{}, &clock);
+    Engine engine(
+        options_,
+        EngineDependencies{
+            .runner = &runner, .text = &text_, .clock = &clock, .prefixes = store_.get()});
+    for (const Client& c : clients_) {
+      if (!random_.Chance(0.6)) continue;
+      Request request;
+      request.prompt = c.request.prompt;
+      request.tenant = c.request.tenant;
+      request.sampling.max_tokens = Between(1, 20);
+      request.sampling.ignore_eos = true;
+      Result<api::Generation> generation = engine.Submit(std::move(request), nullptr);
+      for (int i = 0; i < 10'000 && generation.ok() && !generation->stream().ended(); ++i) {
+        (void)engine.RunOneStep();
+        clock.Advance(Millis(0.1));
+      }
+    }
+  }
+
   void MakeEngine() {
     FakeModelOptions model;
     model.sample_rows = false;
@@ -186,7 +231,7 @@ class Simulation {
                     .max_step_tokens = std::max(options_.scheduler.prefill_chunk_alone, 8) +
                                        options_.scheduler.max_num_seqs,
                     .max_step_slices = random_.Chance(0.1) ? Between(1, 4) : 64,
-                    .context = 1024,
+                    .context = random_.Chance(0.5) ? 256 : 1024,
                     .vocab_size = kVocab};
     if (windowed_) {
       model.limits.window = Between(1, 120);
@@ -217,10 +262,12 @@ class Simulation {
       };
     }
     if (random_.Chance(0.5) && !stateful_) MakeDraft(model);
-    engine_ = std::make_unique<Engine>(
-        options_,
-        EngineDependencies{
-            .runner = runner_.get(), .text = &text_, .clock = &clock_, .draft = draft_.get()});
+    if (random_.Chance(0.4)) MakeStore(model);
+    engine_ = std::make_unique<Engine>(options_, EngineDependencies{.runner = runner_.get(),
+                                                                    .text = &text_,
+                                                                    .clock = &clock_,
+                                                                    .draft = draft_.get(),
+                                                                    .prefixes = store_.get()});
     if (allocation_faults > 0) {
       engine_->decoder_for_test().mutable_pool().SetAllocationFault([=, this](uint32_t sequence) {
         if (!random_.Chance(allocation_faults)) return false;
@@ -266,6 +313,7 @@ class Simulation {
     c.refused = true;
     ++report_.refused;
     const std::string& why = status.reason();
+    if (c.request.pin && why == "pin_limit") return;
     if (why != "queue_full" && why != "overloaded" && why != "deadline_exceeded") {
       Fail("refused for " + status.ToString());
     }
@@ -398,6 +446,8 @@ class Simulation {
     if (why == "deadline_exceeded") allowed = r.deadline != TimePoint::max(), ++report_.expired;
     if (why == "overloaded") allowed = options_.queue.age != Duration::max(), ++report_.expired;
     if (why == "internal_error" || why == "kv_exhausted") allowed = c.fault_hit, ++report_.failed;
+    if (r.pin && (why == "pin_limit" || why == "kv_exhausted")) allowed = true, ++report_.refused;
+    if (r.pin && ok) ++report_.pins;
     if (!allowed) Fail("ended without cause: " + status.ToString());
     if (ok) ++report_.ended_ok;
   }
@@ -462,6 +512,7 @@ class Simulation {
   }
 
   void CheckEnd() {
+    clock_.Advance(Millis(kLongestPinMs + 1));  // the ends of pins
     engine_->RunOneStep();
     CheckInvariants();
     const DecoderInstance& decoder = engine_->decoder_for_test();
@@ -488,6 +539,8 @@ class Simulation {
       report_.checkpoints_evicted = static_cast<int64_t>(stats.evicted_checkpoints);
     }
     if (windowed_) report_.window_hit_tokens = report_.prefix_hit_tokens;
+    report_.loaded_tokens = static_cast<int64_t>(stats.loaded_prefix_tokens);
+    report_.failed_loads = static_cast<int64_t>(stats.failed_prefix_loads);
     report_.drafts = static_cast<int64_t>(stats.draft_tokens);
     report_.accepted = static_cast<int64_t>(stats.accepted_tokens);
     report_.reader_pauses = static_cast<int64_t>(stats.reader_pauses);
@@ -504,6 +557,7 @@ class Simulation {
   ManualClock clock_;
   FakeTokenText text_;
   std::unique_ptr<TimingRunner> runner_, draft_;
+  std::unique_ptr<FakePrefixStore> store_;
   std::unique_ptr<Engine> engine_;
   EngineSnapshot snapshot_;
 };

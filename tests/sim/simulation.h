@@ -4,9 +4,10 @@
 // beginnings, cancels, deadlines, slow readers and on-demand stepping go through the real engine
 // under virtual time, with a KV pool of 30 to 80 % of what its sequences could use, while
 // allocations, single slices and whole steps fail at random. Some models have recurrent states,
-// with slots for few or many checkpoints. After every step the invariants are checked; at the end,
-// that each request ended once and for an allowed reason, that every output equals (or, if it was
-// cut short, begins) its solo output, and that nothing is left behind.
+// with slots for few or many checkpoints; some engines have a prefix store, which may be slow, full
+// or failing. Some requests pin their prompts for a time. After every step the invariants are
+// checked; at the end, that each request ended once and for an allowed reason, that every output
+// equals (or, if it was cut short, begins) its solo output, and that nothing is left behind.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +25,10 @@ struct ScheduleReport {
   // Hits of models with recurrent states, a part of prefix_hit_tokens.
   int64_t state_hit_tokens = 0, checkpoints_evicted = 0;
   int64_t window_hit_tokens = 0;  // of models with blocks of their own for windows
-  double pool_share = 0;          // pool / need
+  int64_t loaded_tokens = 0;      // read from a prefix store, and ...
+  int64_t failed_loads = 0;       // ... loads that did not find all they began for
+  int64_t pins = 0;
+  double pool_share = 0;  // pool / need
 };
 
 ScheduleReport RunSchedule(uint64_t seed, bool trace = false);

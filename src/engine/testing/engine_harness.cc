@@ -14,7 +14,7 @@ namespace tutti::engine::testing {
 EngineHarness::EngineHarness(const EngineOptions& options, const FakeModelOptions& model,
                              const TimingModel& timing, bool split_characters,
                              const std::atomic<api::LoadLevel>* memory_level,
-                             const std::optional<DraftSetup>& draft)
+                             const std::optional<DraftSetup>& draft, kv::PrefixStore* prefixes)
     : runner_(model, timing, &clock_), text_(split_characters), start_(clock_.Now()) {
   if (draft.has_value())
     draft_ = std::make_unique<TimingRunner>(draft->model, draft->timing, &clock_);
@@ -22,7 +22,8 @@ EngineHarness::EngineHarness(const EngineOptions& options, const FakeModelOption
                                                                  .text = &text_,
                                                                  .clock = &clock_,
                                                                  .memory_level = memory_level,
-                                                                 .draft = draft_.get()});
+                                                                 .draft = draft_.get(),
+                                                                 .prefixes = prefixes});
 }
 
 Result<size_t> EngineHarness::Submit(Request request) {

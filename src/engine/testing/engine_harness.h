@@ -54,7 +54,8 @@ class EngineHarness {
   explicit EngineHarness(const EngineOptions& options = {}, const FakeModelOptions& model = {},
                          const TimingModel& timing = {}, bool split_characters = false,
                          const std::atomic<api::LoadLevel>* memory_level = nullptr,
-                         const std::optional<DraftSetup>& draft = std::nullopt);
+                         const std::optional<DraftSetup>& draft = std::nullopt,
+                         kv::PrefixStore* prefixes = nullptr);
 
   // The refusal, or the client's number.
   Result<size_t> Submit(Request request);

@@ -47,6 +47,40 @@ void FakeModelRunner::Violate(std::string text) {
     violations_.push_back("step " + std::to_string(steps_) + ": " + std::move(text));
 }
 
+kv::PrefixShape FakeModelRunner::memory_shape() const {
+  const RunnerLimits& limits = options_.limits;
+  return {.block_bytes = kBlockTokens * sizeof(Slot),
+          .window_block_bytes = limits.window_blocks > 0 ? kBlockTokens * sizeof(Slot) : 0,
+          .state_bytes = limits.state_slots > 0 ? sizeof(State) : 0};
+}
+
+std::span<std::byte> FakeModelRunner::MemoryOf(MemoryKind kind, int32_t id) {
+  const RunnerLimits& limits = options_.limits;
+  const int count = kind == MemoryKind::kBlock         ? limits.kv_blocks
+                    : kind == MemoryKind::kWindowBlock ? limits.window_blocks
+                                                       : limits.state_slots;
+  if (in_flight_ || id < 0 || id >= count) {
+    Violate("a copy of memory that may not be copied now");
+    return {};
+  }
+  const auto at = static_cast<size_t>(id);
+  if (kind == MemoryKind::kState) return std::as_writable_bytes(std::span(states_).subspan(at, 1));
+  std::vector<Slot>& slots = kind == MemoryKind::kBlock ? slots_ : window_slots_;
+  return std::as_writable_bytes(std::span(slots).subspan(at * kBlockTokens, kBlockTokens));
+}
+
+void FakeModelRunner::CopyOut(MemoryKind kind, int32_t id, std::span<std::byte> out) {
+  const std::span<std::byte> memory = MemoryOf(kind, id);
+  if (memory.size() != out.size()) return Violate("a copy of the wrong size");
+  std::copy(memory.begin(), memory.end(), out.begin());
+}
+
+void FakeModelRunner::CopyIn(MemoryKind kind, int32_t id, std::span<const std::byte> in) {
+  const std::span<std::byte> memory = MemoryOf(kind, id);
+  if (memory.size() != in.size()) return Violate("a copy of the wrong size");
+  std::copy(in.begin(), in.end(), memory.begin());
+}
+
 FakeModelRunner::Slot& FakeModelRunner::At(const SequenceSlice& slice, int position) {
   const kv::BlockId block = slice.blocks[static_cast<size_t>(position / kBlockTokens)];
   return slots_[static_cast<size_t>(block) * kBlockTokens +

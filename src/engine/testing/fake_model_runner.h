@@ -62,6 +62,9 @@ class FakeModelRunner : public ModelRunner {
   StepResult Collect() override;
   void SetAbortFlag(const std::atomic<bool>* urgent) override { urgent_ = urgent; }
   void Recycle(StepResult used) override;
+  kv::PrefixShape memory_shape() const override;
+  void CopyOut(MemoryKind kind, int32_t id, std::span<std::byte> out) override;
+  void CopyIn(MemoryKind kind, int32_t id, std::span<const std::byte> in) override;
 
   // The expected output of the sequence, computed from its tokens alone: the solo output of any
   // request.
@@ -98,6 +101,8 @@ class FakeModelRunner : public ModelRunner {
     bool written = false;
   };
   Slot& At(const SequenceSlice& slice, int position);
+  // The memory of a block or state; a violation and empty during a step or out of range.
+  std::span<std::byte> MemoryOf(MemoryKind kind, int32_t id);
   void Violate(std::string text);
   void Spoil(const StepPlan& plan);
   void SpoilStates(const SequenceSlice& slice);

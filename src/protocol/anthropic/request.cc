@@ -368,6 +368,7 @@ Result<GenerationCall> ParseMessages(const Json& body, const ParseOptions& optio
   request.deadline = placement.deadline;
   request.cache_salt = object.Text("cache_salt").value_or("");
   request.use_prefix_cache = object.Text("cache").value_or("auto") != "bypass";
+  request.explain_prefix = object.Bool("explain_cache").value_or(false);
   ASSIGN_OR_RETURN(request.user, ReadUser(object, options.strict, &ignored));
 
   ASSIGN_OR_RETURN(api::ChatPrompt chat, ReadChat(object, options.strict, &ignored));

@@ -8,6 +8,7 @@
 
 #include "protocol/json/json.h"
 #include "protocol/json/json_writer.h"
+#include "protocol/prefix_report.h"
 
 namespace tutti::protocol {
 namespace {
@@ -22,6 +23,7 @@ void WriteMessageUsage(const api::Usage& usage, std::string_view service_tier, J
       .Member("cache_read_input_tokens", usage.cached_tokens)
       .Member("output_tokens", usage.completion_tokens);
   if (!service_tier.empty()) json->Member("service_tier", service_tier);
+  WritePrefixReport(usage, json);
   json->EndObject();
 }
 

@@ -6,6 +6,7 @@
 #include "protocol/openai/decisions.h"
 #include "protocol/openai/infill.h"
 #include "protocol/openai/parts.h"
+#include "protocol/openai/prefixes.h"
 
 namespace tutti::protocol {
 namespace {
@@ -76,7 +77,8 @@ class JsonAnswer final : public ResponseWriter {
       case Dialect::kInfill:
       case Dialect::kDecisions:
       case Dialect::kSystemOne:
-        return;  // have writers of their own (protocol/openai/infill.h, decisions.h)
+      case Dialect::kPrefix:
+        return;  // have writers of their own (protocol/openai/infill.h, decisions.h, prefixes.h)
     }
   }
 
@@ -217,6 +219,7 @@ std::unique_ptr<ResponseWriter> MakeResponseWriter(const GenerationCall& call, R
                                                    std::vector<std::string> echo_texts) {
   if (call.dialect == Dialect::kInfill) return MakeInfillWriter(call, std::move(head));
   if (!call.questions.empty()) return MakeDecisionsWriter(call, std::move(head));
+  if (call.dialect == Dialect::kPrefix) return MakePrefixWriter(call, std::move(head));
   if (!call.stream) return MakeWholeAnswer(call, std::move(head), std::move(echo_texts));
   switch (call.dialect) {
     case Dialect::kChat:
@@ -228,6 +231,7 @@ std::unique_ptr<ResponseWriter> MakeResponseWriter(const GenerationCall& call, R
     case Dialect::kInfill:
     case Dialect::kDecisions:
     case Dialect::kSystemOne:
+    case Dialect::kPrefix:
       break;
   }
   return nullptr;

@@ -5,6 +5,7 @@
 
 #include "base/ascii.h"
 #include "protocol/json/field_error.h"
+#include "protocol/prefix_report.h"
 
 namespace tutti::protocol {
 namespace {
@@ -166,10 +167,9 @@ void WriteUsage(const api::Usage& usage, JsonWriter* json) {
       .Member("prompt_tokens", usage.prompt_tokens)
       .Member("completion_tokens", usage.completion_tokens)
       .Member("total_tokens", usage.prompt_tokens + usage.completion_tokens);
-  json->Key("prompt_tokens_details")
-      .BeginObject()
-      .Member("cached_tokens", usage.cached_tokens)
-      .EndObject();
+  json->Key("prompt_tokens_details").BeginObject().Member("cached_tokens", usage.cached_tokens);
+  WritePrefixReport(usage, json);
+  json->EndObject();
   json->Key("completion_tokens_details")
       .BeginObject()
       .Member("reasoning_tokens", usage.reasoning_tokens);
@@ -219,6 +219,7 @@ void AddUsage(const api::Usage& more, api::Usage* sum) {
   sum->cached_response = more.cached_response && (first || sum->cached_response);
   sum->prompt_tokens += more.prompt_tokens;
   sum->cached_tokens += more.cached_tokens;
+  if (first) sum->prefix = more.prefix;  // of the first prompt
   sum->completion_tokens += more.completion_tokens;
   sum->reasoning_tokens += more.reasoning_tokens;
   sum->accepted_prediction_tokens += more.accepted_prediction_tokens;

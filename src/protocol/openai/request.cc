@@ -8,6 +8,7 @@
 #include "protocol/json/text_content.h"
 #include "protocol/openai/decisions.h"
 #include "protocol/openai/infill.h"
+#include "protocol/openai/prefixes.h"
 #include "protocol/schema/chat_fields.h"
 #include "protocol/schema/field_check.h"
 #include "protocol/schema/neutral_values.h"
@@ -260,7 +261,8 @@ Scope ScopeOf(Dialect dialect) {
       return kInfill;
     case Dialect::kDecisions:
     case Dialect::kSystemOne:
-      break;  // parsed in protocol/openai/decisions.h
+    case Dialect::kPrefix:
+      break;  // parsed in protocol/openai/decisions.h and prefixes.h
   }
   return kChat;
 }
@@ -296,6 +298,7 @@ Result<api::GenerateRequest> ReadBesidePrompts(Dialect dialect, const CheckedObj
   base.user = object.Text("user").value_or("");
   base.cache_salt = object.Text("cache_salt").value_or("");
   base.use_prefix_cache = object.Text("cache").value_or("auto") != "bypass";
+  base.explain_prefix = object.Bool("explain_cache").value_or(false);
   if (dialect != Dialect::kInfill) {
     if (const std::optional<int64_t> cut = object.Int("truncate_prompt_tokens"); cut.has_value())
       base.truncate_prompt_tokens = static_cast<int>(*cut);
@@ -336,6 +339,7 @@ Result<GenerationCall> ParseGeneration(Dialect dialect, const Json& body,
                                        const ParseOptions& options) {
   if (dialect == Dialect::kDecisions || dialect == Dialect::kSystemOne)
     return ParseDecisions(dialect, body, options);
+  if (dialect == Dialect::kPrefix) return ParsePrefix(body, options);
   IgnoredFields ignored;
   ASSIGN_OR_RETURN(const CheckedObject object,
                    CheckedObject::Check(ScopeOf(dialect), body, "", options.strict, &ignored));

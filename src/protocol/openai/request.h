@@ -13,7 +13,7 @@
 
 namespace tutti::protocol {
 
-enum class Dialect { kChat, kText, kGenerate, kInfill, kDecisions, kSystemOne };
+enum class Dialect { kChat, kText, kGenerate, kInfill, kDecisions, kSystemOne, kPrefix };
 
 // One client call: the requests and the format of the answer. Completions with several prompts make
 // several requests; choices are numbered prompt_index * n + choice.

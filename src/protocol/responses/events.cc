@@ -5,6 +5,7 @@
 #include "base/check.h"
 #include "protocol/error.h"
 #include "protocol/json/json_writer.h"
+#include "protocol/prefix_report.h"
 
 namespace tutti::protocol {
 namespace {
@@ -82,7 +83,9 @@ void WriteTools(const ResponseState& state, JsonWriter* json) {
 void WriteResponseUsage(const api::Usage& usage, JsonWriter* json) {
   json->BeginObject().Member("input_tokens", usage.prompt_tokens);
   json->Key("input_tokens_details").BeginObject();
-  json->Member("cached_tokens", usage.cached_tokens).Member("cache_write_tokens", 0).EndObject();
+  json->Member("cached_tokens", usage.cached_tokens).Member("cache_write_tokens", 0);
+  WritePrefixReport(usage, json);
+  json->EndObject();
   json->Member("output_tokens", usage.completion_tokens);
   json->Key("output_tokens_details")
       .BeginObject()

@@ -141,6 +141,7 @@ Status ReadTurn(const CheckedObject& object, const ParseOptions& options, Ignore
   request.user = object.Text("user").value_or("");
   request.cache_salt = object.Text("cache_salt").value_or("");
   request.use_prefix_cache = object.Text("cache").value_or("auto") != "bypass";
+  request.explain_prefix = object.Bool("explain_cache").value_or(false);
 
   ASSIGN_OR_RETURN(call->input, ReadTurnInput(*object.Find("input"), options.strict, ignored));
   api::ChatPrompt prompt = PromptOf(*call);

@@ -162,6 +162,7 @@ std::vector<FieldSpec> GenerationRows() {
       Text("request_id", kSampled, 1, api::kMaxRequestIdBytes),
       Text("cache_salt", kSampled, 1, kNameBytes),
       Choice("cache", kSampled, "auto|bypass"),
+      Flag("explain_cache", kSampled),
       Refused("disconnect", kAnyGeneration, {"\"cancel\""}, "a request ends with its connection"),
       Refused("session", kAnyGeneration | kResponses | kMqttMessage),
 

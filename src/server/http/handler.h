@@ -54,6 +54,8 @@ std::unique_ptr<Handler> MakeImmediateHandler(RouteId route, Connection& connect
 std::unique_ptr<Handler> MakeGenerationHandler(RouteId route, Connection& connection);
 std::unique_ptr<Handler> MakeEncodingHandler(RouteId route, Connection& connection);
 std::unique_ptr<Handler> MakeTokenizerHandler(RouteId route, Connection& connection);
+// The caller's pinned prefixes (prefixes_handler.cc).
+std::unique_ptr<Handler> MakePrefixesHandler(RouteId route, Connection& connection);
 // Responses API: creation, and operations on a stored response (responses_handler.cc).
 std::unique_ptr<Handler> MakeResponsesHandler(RouteId route, Connection& connection);
 std::unique_ptr<Handler> MakeStoredResponseHandler(RouteId route, Connection& connection);

@@ -22,6 +22,7 @@ namespace to {
 constexpr RouteHandler kImmediate{MakeImmediateHandler};
 constexpr RouteHandler kGeneration{MakeGenerationHandler};
 constexpr RouteHandler kTokenizer{MakeTokenizerHandler};
+constexpr RouteHandler kPrefixes{MakePrefixesHandler};
 constexpr RouteHandler kEncoding{MakeEncodingHandler};
 constexpr RouteHandler kResponse{MakeResponsesHandler, Needs::kDialogs};
 constexpr RouteHandler kStored{MakeStoredResponseHandler, Needs::kDialogs};
@@ -87,6 +88,9 @@ constexpr auto kRoutes = std::to_array<Route>({
     {"/infill", "POST", RouteId::kInfill, to::kGeneration, kGenerate, OpKind::kCompletion},
     {"/v1/decisions", "POST", RouteId::kDecisions, to::kGeneration, kGenerate, OpKind::kScore},
     {"/v1/systemone", "POST", RouteId::kSystemOne, to::kGeneration, kGenerate, OpKind::kScore},
+    {"/v1/prefixes", "GET", RouteId::kPrefixes, to::kPrefixes, kGenerate},
+    {"/v1/prefixes", "POST", RouteId::kPrefixPin, to::kGeneration, kGenerate, OpKind::kCompletion},
+    {"/v1/prefixes/{part}", "DELETE", RouteId::kPrefixDelete, to::kPrefixes, kGenerate},
     MessagesRoute("/v1/messages", "POST", RouteId::kMessages, to::kGeneration, kGenerate,
                   OpKind::kChat),
     MessagesRoute("/v1/messages/count_tokens", "POST", RouteId::kCountTokens, to::kTokenizer,
@@ -360,6 +364,8 @@ std::optional<calls::CallKind> CallKindOf(RouteId route) {
       return calls::CallKind::kDecisions;
     case RouteId::kSystemOne:
       return calls::CallKind::kSystemOne;
+    case RouteId::kPrefixPin:
+      return calls::CallKind::kPrefix;
     case RouteId::kMessages:
       return calls::CallKind::kMessages;
     case RouteId::kOllamaChat:

@@ -22,7 +22,10 @@ enum class RouteId {
   kInfill,     // POST /infill
   kDecisions,  // POST /v1/decisions
   kSystemOne,  // POST /v1/systemone
-  kMessages,   // POST /v1/messages
+  kPrefixPin,  // POST /v1/prefixes
+  kPrefixes,
+  kPrefixDelete,
+  kMessages,  // POST /v1/messages
   // Ollama's API
   kOllamaChat,
   kOllamaGenerate,

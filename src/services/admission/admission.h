@@ -140,6 +140,12 @@ class Admission final : public api::Inference {
   Result<std::string> Detokenize(const api::DetokenizeRequest& request) override;
   void TokenizeLater(api::TokenizeRequest request, Done<api::TokenizeResult> done) override;
   void DetokenizeLater(api::DetokenizeRequest request, Done<std::string> done) override;
+  Result<std::vector<api::PinnedPrefix>> Pins(const std::string& tenant) const override {
+    return deps_.inference->Pins(tenant);
+  }
+  Status Unpin(const std::string& tenant, const std::string& id) override {
+    return deps_.inference->Unpin(tenant, id);
+  }
   std::vector<api::ModelInfo> Models() const override;
   api::LoadSnapshot Load() const override { return deps_.inference->Load(); }
   Result<api::ModelStatistics> Statistics(const std::string& model) const override {

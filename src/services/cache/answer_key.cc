@@ -87,11 +87,12 @@ void Write(const api::SamplingParams& sampling, Words* words) {
 void Write(const api::GenerateRequest& request, const api::SamplingParams& sampled, Words* words) {
   // All members by name, as above. Members that are not written do not change the answer: caller,
   // time and priority, truncation (the tokens of the prompt are in the key), prediction, and cache
-  // control. Scores of a continuation are never cached.
+  // control. Scores of a continuation and orders to pin are never cached.
   const auto& [request_id, model, prompt, sampling, constraint, max_reasoning_tokens, n, priority,
                deadline, detached, caller, user, route, rate_limits, cache, cache_report, tenant,
-               tenant_weight, observer, cache_salt, cache_scope, use_prefix_cache, prediction,
-               truncate_prompt_tokens, call_bytes, score_only, continuation] = request;
+               tenant_weight, observer, cache_salt, cache_scope, use_prefix_cache, explain_prefix,
+               prediction, truncate_prompt_tokens, call_bytes, score_only, continuation, pin] =
+      request;
   *words << !cache_scope.empty() << (cache_scope.empty() ? tenant : cache_scope);
   *words << cache_salt << n << score_only;
   *words << max_reasoning_tokens.value_or(-1);
@@ -102,7 +103,7 @@ void Write(const api::GenerateRequest& request, const api::SamplingParams& sampl
     const auto& [kind, text, choices, param] = *constraint;
     *words << kind << text << choices;
   }
-  *words << use_prefix_cache;  // it is visible in the answer's usage
+  *words << use_prefix_cache << explain_prefix;  // visible in the answer's usage
   // In infilling (a prompt with a suffix), the infill tokens end the answer; other prompts with
   // equal tokens may have another answer.
   const auto* const text_prompt = std::get_if<api::TextPrompt>(&prompt);

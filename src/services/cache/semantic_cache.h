@@ -92,6 +92,12 @@ class SemanticCache final : public api::Inference {
   void DetokenizeLater(api::DetokenizeRequest request, Done<std::string> done) override {
     inner_.DetokenizeLater(std::move(request), std::move(done));
   }
+  Result<std::vector<api::PinnedPrefix>> Pins(const std::string& tenant) const override {
+    return inner_.Pins(tenant);
+  }
+  Status Unpin(const std::string& tenant, const std::string& id) override {
+    return inner_.Unpin(tenant, id);
+  }
   std::vector<api::ModelInfo> Models() const override { return inner_.Models(); }
   api::LoadSnapshot Load() const override { return inner_.Load(); }
   Result<api::ModelStatistics> Statistics(const std::string& model) const override {

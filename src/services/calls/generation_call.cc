@@ -22,7 +22,7 @@ struct KindRow {
   std::string_view id_prefix = "chatcmpl-";  // of responses
   protocol::Dialect dialect = protocol::Dialect::kChat;
 };
-constexpr std::array<KindRow, 12> kKinds = {{
+constexpr std::array<KindRow, 13> kKinds = {{
     {CallKind::kChat, "chat.completions"},
     {CallKind::kText, "completions", "cmpl-", protocol::Dialect::kText},
     {CallKind::kGenerate, "generate", "gen-", protocol::Dialect::kGenerate},
@@ -32,6 +32,7 @@ constexpr std::array<KindRow, 12> kKinds = {{
     {CallKind::kOllamaGenerate, "api.generate"},
     {CallKind::kDecisions, "decisions", "dec-", protocol::Dialect::kDecisions},
     {CallKind::kSystemOne, "systemone", "dec-", protocol::Dialect::kSystemOne},
+    {CallKind::kPrefix, "prefixes", "prefix_", protocol::Dialect::kPrefix},
     {CallKind::kEmbeddings, "embeddings"},
     {CallKind::kRerank, "rerank"},
     {CallKind::kScore, "score"},

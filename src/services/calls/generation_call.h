@@ -31,15 +31,18 @@ enum class CallKind : uint8_t {
   kOllamaGenerate,
   kDecisions,
   kSystemOne,
+  kPrefix,
   // Calls of encoders.
   kEmbeddings,
   kRerank,
   kScore,
 };
 constexpr bool Generates(CallKind kind) { return kind < CallKind::kEmbeddings; }
-// Whether a call may run later, as a job. Ollama's API has no form for that.
+// Whether a call may run later, as a job. Ollama's API has no form for that, and the time of a pin
+// begins now.
 constexpr bool Deferrable(CallKind kind) {
-  return kind != CallKind::kOllamaChat && kind != CallKind::kOllamaGenerate;
+  return kind != CallKind::kOllamaChat && kind != CallKind::kOllamaGenerate &&
+         kind != CallKind::kPrefix;
 }
 
 // Name of the route in the usage ledger and in stored jobs, such as "chat.completions".

@@ -7,6 +7,7 @@
 
 #include "base/ascii.h"
 #include "protocol/cache_headers.h"
+#include "protocol/prefix_report.h"
 #include "services/auth/principal.h"
 #include "services/limits/rules.h"
 
@@ -104,6 +105,11 @@ void RequestContext::Identify(auth::PrincipalRef principal) {
   decision_.principal = std::move(principal);
   SetCaller();
   rate_limits_.reset();  // its head is written
+}
+
+bool RequestContext::AsksToExplainCache() const {
+  const std::string* value = request_.Find(protocol::kExplainCacheHeader);
+  return value != nullptr && (*value == "1" || *value == "true");
 }
 
 void RequestContext::SignForCache(api::CacheControl* control,

@@ -44,6 +44,8 @@ class RequestContext {
     request->rate_limits = rate_limits_;
     if constexpr (requires { request->cache_report; })
       SignForCache(&request->cache, &request->cache_report);
+    if constexpr (requires { request->explain_prefix; })
+      request->explain_prefix = request->explain_prefix || AsksToExplainCache();
   }
   // How bodies of this request are parsed.
   protocol::ParseOptions parse_options() const {
@@ -81,6 +83,7 @@ class RequestContext {
   HeaderList OptionsHeaders() const;  // for an answer to OPTIONS
 
  private:
+  bool AsksToExplainCache() const;
   void SignForCache(api::CacheControl* control, std::shared_ptr<api::CacheReport>* report);
   void Report(int code, Duration took, uint64_t sent_bytes);  // log line, metrics; std::bad_alloc
 

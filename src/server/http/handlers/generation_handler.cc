@@ -146,6 +146,7 @@ class GenerationHandler final : public Handler {
       api::Prompt prompt = std::exchange(call_->requests[i].prompt, api::Prompt());
       api::GenerateRequest request = call_->requests[i];
       request.prompt = std::move(prompt);
+      if (request.pin) request.pin->id = made.head.id;
       Result<api::Generation> generation =
           inference.Generate(std::move(request), connection_.loop());
       if (!generation.ok()) {
