@@ -39,7 +39,8 @@ Result<OpenedModel> LocalInference::Open(const ModelRef& ref, bool fuse) const {
                                  .clock = &clock_,
                                  .metrics = metrics_,
                                  .version = kVersion,
-                                 .fuse = fuse});
+                                 .fuse = fuse,
+                                 .prefixes = prefixes_});
 }
 
 Status LocalInference::Load(OpenedModel model, std::function<bool(size_t, size_t)> progress,

@@ -20,6 +20,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "gateway/gateway.h"
+#include "kv/disk/prefix_disk.h"
 #include "telemetry/metrics.h"
 
 namespace tutti::app {
@@ -31,6 +32,8 @@ class LocalInference final : public Backend {
                  Logger* log = nullptr);
   ~LocalInference() override;
 
+  // Models that are opened from now on keep prefixes there. Before the first Open(); null: nowhere.
+  void KeepPrefixes(std::shared_ptr<kv::PrefixDisk> prefixes) { prefixes_ = std::move(prefixes); }
   // Announces the names of the models to be served: started() and ready() wait for all of them, and
   // requests to a model that is still loading get model_loading. Without this call one model of any
   // name is expected.
@@ -87,6 +90,7 @@ class LocalInference final : public Backend {
   SteadyClock clock_;
   const std::shared_ptr<Device> device_;  // of all models; a loading thread's
   gateway::Gateway gateway_;
+  std::shared_ptr<kv::PrefixDisk> prefixes_;
   std::atomic<bool> draining_{false};
   api::AdapterControl* adapter_control_ = nullptr;
   std::vector<AdapterRef> start_adapters_;

@@ -22,6 +22,7 @@
 #include "app/loading/adapter_manager.h"
 #include "app/loading/loading.h"
 #include "app/local_inference.h"
+#include "app/prefixes.h"
 #include "app/process/memory.h"
 #include "app/process/process_signals.h"
 #include "app/remote_models.h"
@@ -92,7 +93,7 @@ Status CheckFlags(const Settings& settings) {
   for (const OptionSpec& option : AllOptions()) {
     const std::string_view key = option.key;
     const bool workers = option.group == OptionGroup::kModel || key.starts_with("lora") ||
-                         key == "max-loras" ||
+                         key.starts_with("prefix-") || key == "max-loras" ||
                          (key.starts_with("cache.") && !key.starts_with("cache.semantic."));
     if (!workers || settings.SourceOf(key) != Source::kFlag) continue;
     return InvalidArgument(
@@ -158,6 +159,9 @@ Status Serve(const Settings& settings, const std::vector<ModelRef>& models) {
   Logger log(level);
   telemetry::MetricsRegistry metrics;
   LocalInference inference(settings, &metrics, &log);
+  ASSIGN_OR_RETURN(const std::shared_ptr<kv::PrefixDisk> prefixes, OpenPrefixes(settings, &log));
+  inference.KeepPrefixes(prefixes);
+  const Collectors prefix_metrics = CollectPrefixes(metrics, prefixes);
   ASSIGN_OR_RETURN(Caches caches, Caches::Open(settings, inference));
   std::optional<AdapterManager> adapter_manager;
   if (settings.IsSet("lora-folder")) {
@@ -264,6 +268,8 @@ Status RunWorker(const Settings& settings, const std::vector<ModelRef>& models) 
   RETURN_IF_ERROR(CheckModelNames(models));
   Logger log(level);
   LocalInference inference(settings, nullptr, &log);
+  ASSIGN_OR_RETURN(std::shared_ptr<kv::PrefixDisk> prefixes, OpenPrefixes(settings, &log));
+  inference.KeepPrefixes(std::move(prefixes));
   ASSIGN_OR_RETURN(const Caches caches, Caches::Open(settings, inference));
   ASSIGN_OR_RETURN(std::vector<AdapterRef> adapters,
                    AdaptersFromSettings(settings, ServedNames(models)));

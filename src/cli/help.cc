@@ -40,6 +40,8 @@ constexpr std::array kKeys = std::to_array<KeysOfTopic>({
     {"kv-cache-bytes", "model"},
     {"kv-dtype", "model"},
     {"prefix-cache", "model"},
+    {"prefix-disk-bytes", "caching"},
+    {"prefix-folder", "caching"},
     {"speculate", "model"},
     {"draft", "model"},
     {"lora", "model"},

@@ -24,6 +24,7 @@
 #include "gateway/served_model.h"
 #include "kernels/kernels.h"
 #include "kernels/pack.h"
+#include "kv/prefix_store.h"
 #include "model/adapters/lora.h"
 #include "model/adapters/lora_file.h"
 #include "model/decoder.h"
@@ -51,6 +52,7 @@ struct LoadedDecoder {
   std::unique_ptr<gateway::TokenizerText> text;
   std::shared_ptr<telemetry::ServingMetrics> metrics;
   std::unique_ptr<gateway::EngineMetrics> observer;
+  std::unique_ptr<kv::PrefixStore> prefixes;
   std::unique_ptr<engine::Engine> engine;
   std::shared_ptr<engine::EncoderEngine> encoder;  // set if the decoder also gives vectors
 };
@@ -256,13 +258,14 @@ Result<std::shared_ptr<const gateway::ServedModel>> DecoderPlan::Load(
   ASSIGN_OR_RETURN(instance->weights, model::Weights::Load(checkpoint, load));
   gateway::ServedModel& served = *served_model;
   ASSIGN_OR_RETURN(served.info.digest, checkpoint.Digest());
-  if (context.settings->IsSet("cache.redis")) {
+  std::string identity;
+  if (context.settings->IsSet("cache.redis") || context.prefixes != nullptr) {
     // The identity includes instruction set and version, because they change the computed bits.
     ASSIGN_OR_RETURN(const std::string content, checkpoint.ContentDigest());
-    served.identity =
-        fmt::format("{} {} {} {} {}", content, kernels::IsaName(table->isa), context.version, dtype,
-                    model::KvFormatName(model::KvFormatOf(kv_dtype, mode, *table)));
+    identity = fmt::format("{} {} {} {} {}", content, kernels::IsaName(table->isa), context.version,
+                           dtype, model::KvFormatName(model::KvFormatOf(kv_dtype, mode, *table)));
   }
+  if (context.settings->IsSet("cache.redis")) served.identity = identity;
   RETURN_IF_ERROR(checkpoint.tensors->CheckUnchanged());
   if (!generates) {
     RETURN_IF_ERROR(AddVectors(context, checkpoint, *table, instance->weights, device, served));
@@ -271,6 +274,13 @@ Result<std::shared_ptr<const gateway::ServedModel>> DecoderPlan::Load(
   runner_options.pool = device->pool();
   ASSIGN_OR_RETURN(instance->runner,
                    runner::CpuModelRunner::Create(instance->weights, runner_options));
+  const kv::PrefixShape shape = instance->runner->memory_shape();
+  if (context.prefixes != nullptr && engine_options.scheduler.prefix_cache &&
+      shape != kv::PrefixShape()) {
+    // Some families rotate keys by a table that depends on the context.
+    instance->prefixes =
+        context.prefixes->ForModel(fmt::format("{} {}", identity, runner_options.context), shape);
+  }
   if (draft.has_value()) {
     ASSIGN_OR_RETURN(instance->draft, draft->Load(load.progress, device->pool()));
   }
@@ -287,7 +297,8 @@ Result<std::shared_ptr<const gateway::ServedModel>> DecoderPlan::Load(
                                  .clock = context.clock,
                                  .observer = instance->observer.get(),
                                  .memory_level = &device->memory_level(),
-                                 .draft = instance->draft.get()},
+                                 .draft = instance->draft.get(),
+                                 .prefixes = instance->prefixes.get()},
       &device->loop());
   instance->device = std::move(device);
   served.info.max_model_len = instance->engine->max_model_len();

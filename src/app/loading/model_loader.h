@@ -15,6 +15,7 @@
 #include "engine/device_loop.h"
 #include "gateway/served_model.h"
 #include "kernels/kernels.h"
+#include "kv/disk/prefix_disk.h"
 #include "model/decoder.h"
 #include "runner/compute_pool.h"
 #include "telemetry/metrics.h"
@@ -56,6 +57,7 @@ struct LoadContext {
   telemetry::MetricsRegistry* metrics = nullptr;  // null: no metrics (library, run)
   std::string version;
   bool fuse = true;  // false: one operation at a time, to measure what fusion brings
+  std::shared_ptr<kv::PrefixDisk> prefixes = nullptr;  // null: prefixes are kept in memory alone
 };
 
 // A model whose header and options have been checked. Cheap: no tensor has been read. A server
