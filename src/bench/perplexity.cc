@@ -196,12 +196,11 @@ Result<Report> BenchPerplexity(const PerplexityOptions& options, const Progress&
         fmt::format("against {}: perplexity x {:.5f}, mean |delta logprob| {:.4f}, top-1 agreement "
                     "{:.2f} %",
                     options.against, ratio, difference / places, agreement));
-    report.json["against"] = {{"model", options.against},
-                              {"summary", other.summary},
-                              {"perplexity", other.Perplexity()},
-                              {"perplexity_ratio", ratio},
-                              {"mean_abs_delta_logprob", difference / places},
-                              {"top1_agreement_percent", agreement}};
+    report.json["against"] = {
+        {"model", options.against},           {"summary", other.summary},
+        {"perplexity", other.Perplexity()},   {"seconds", other.seconds},
+        {"perplexity_ratio", ratio},          {"mean_abs_delta_logprob", difference / places},
+        {"top1_agreement_percent", agreement}};
     if (options.max_ratio > 0 && ratio > options.max_ratio) {
       report.failures.push_back(
           fmt::format("perplexity is {:.5f} x the other's, at most {} was asked for", ratio,

@@ -11,6 +11,7 @@
 #include <string>
 
 #include "app/config/auth_options.h"
+#include "bench/agreement.h"
 #include "bench/concurrency.h"
 #include "bench/constrained.h"
 #include "bench/forward.h"
@@ -42,6 +43,9 @@ class ModelFlags {
     command.add_option("MODEL", model, "a .gguf or packed file, a folder or a known model")
         ->required(model_required)
         ->check(ModelName());
+    AddFlags(command);
+  }
+  void AddFlags(CLI::App& command) {
     for (const char* key : {"threads", "isa", "dtype", "kv-cache-bytes", "kv-dtype"}) {
       const app::OptionSpec* option = app::FindOption(key);
       command.add_option_function<std::string>(
@@ -95,6 +99,7 @@ class BenchCommand final : public Command {
     DeclareMqtt();
     DeclareKernels();
     DeclarePerplexity();
+    DeclareAgreement();
     encode_.Declare(
         [this](const char* name, const char* help, std::function<Result<bench::Report>()> run) {
           return Add(name, help, std::move(run));
@@ -104,7 +109,8 @@ class BenchCommand final : public Command {
 
   int Run() override {
     const Status writable =
-        CheckReportFile(json_, {model_.model, perplexity_.text, perplexity_.against});
+        CheckReportFile(json_, {model_.model, perplexity_.text, perplexity_.against,
+                                agreement_.teacher, agreement_.student, agreement_.text});
     return writable.ok() ? run_() : Fail(writable);
   }
 
@@ -474,6 +480,36 @@ class BenchCommand final : public Command {
               "fails (none)");
   }
 
+  void DeclareAgreement() {
+    CLI::App* command =
+        Add("agreement", "Agreement and speed of a student and its teacher on a text", [this] {
+          agreement_.flags = model_.flags;
+          return bench::BenchAgreement(agreement_, Progress());
+        });
+    command->footer(
+        "Examples:\n"
+        "  tutti bench agreement teacher.gguf student.gguf --text prompts.txt\n"
+        "  tutti bench agreement bge-large/ bge-small/ --text questions.txt --min-agreement 90\n"
+        "Decoders are compared by their most probable tokens, embedding models by the cosines of\n"
+        "the text's lines.");
+    command->add_option("TEACHER", agreement_.teacher, "model that sets the standard")->required();
+    command->add_option("STUDENT", agreement_.student, "model that is compared with it")
+        ->required();
+    model_.AddFlags(*command);
+    command->add_option("--text", agreement_.text, "a file of UTF-8 text")
+        ->required()
+        ->type_name("FILE");
+    AddNumber(*command, "--window", agreement_.window, 2, 1 << 20,
+              "decoders: tokens in one window [512]");
+    AddNumber(*command, "--tokens", agreement_.tokens, 2, 1 << 24,
+              "decoders: maximum tokens of the text [10000]");
+    AddNumber(*command, "--lines", agreement_.lines, 3, 4096,
+              "embedding models: maximum lines of the text [512]");
+    AddNumber(
+        *command, "--min-agreement", agreement_.least_agreement, 0.0, 100.0,
+        "minimum percent of equal tokens, or 100 x cosine; below it the command fails (none)");
+  }
+
   // The given salt, or a random one, unique to this run.
   std::string CacheSalt() const {
     if (!cache_salt_.empty()) return cache_salt_ == "none" ? "" : cache_salt_;
@@ -519,6 +555,7 @@ class BenchCommand final : public Command {
   bool completions_ = false, natural_end_ = false;
   bench::KernelsOptions kernels_;
   bench::PerplexityOptions perplexity_;
+  bench::AgreementOptions agreement_;
   bench::MqttBenchOptions mqtt_;
   EncodeBenches encode_;
 };
