@@ -412,6 +412,8 @@ struct ModelInfo {
   std::shared_ptr<const TokenizerInfo> tokenizer;  // null: not known
   // Serves generate and tokenize requests with unknown model names; set by services/admission.
   bool answers_any_name = false;
+  // The models that requests of an alias go to; set by services/aliases.
+  std::vector<std::string> targets;
 };
 
 // Counts of a model's forward passes since it was loaded; read from atomics.

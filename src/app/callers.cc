@@ -64,7 +64,8 @@ Callers::Callers(admission::Policy policy, std::unique_ptr<limits::RedisQuotas> 
                &clock, &UnixSeconds),
       ledger_({.retention_days = static_cast<int>(settings.Int("usage.keep_days"))}, &store, &clock,
               log),
-      admission_(std::move(policy), {.inference = &models,
+      aliases_(&models, &clock),
+      admission_(std::move(policy), {.inference = &aliases_,
                                      .limiter = &limiter_,
                                      .ledger = &ledger_,
                                      .unix_ms = &UnixMillis,
@@ -81,7 +82,9 @@ Callers::Callers(admission::Policy policy, std::unique_ptr<limits::RedisQuotas> 
                                          }}),
       listening_(authority.accounts().Listen([this](const auth::Ended& ended) {
         admission_.Revoke(auth::CredentialOf(ended.kind, ended.id));
-      })) {}
+      })) {
+  aliases_.Set(settings.aliases());
+}
 
 Callers::~Callers() = default;
 
@@ -119,6 +122,14 @@ Result<std::unique_ptr<Callers>> Callers::Open(const Settings& settings, store::
                      log->Warn("limits.redis_unavailable", {{"reason", status.reason()}});
                    }));
   return callers;
+}
+
+Status Callers::Configure(const Settings& settings, bool apply) {
+  ASSIGN_OR_RETURN(admission::Policy policy, PolicyFrom(settings));
+  if (!apply) return OkStatus();
+  admission_.SetPolicy(std::move(policy));
+  aliases_.Set(settings.aliases());
+  return OkStatus();
 }
 
 Status Callers::Restore(store::Store& store, Logger* log) {

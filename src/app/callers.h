@@ -1,4 +1,4 @@
-// Callers: limits, usage ledger and admission control of a serving process.
+// Callers: aliases, limits, usage ledger and admission control of a serving process.
 //
 // The Authenticator must outlive it. One thread makes and destroys it; any thread may use its
 // parts.
@@ -6,6 +6,7 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
 #include <thread>
 
 #include "api/inference.h"
@@ -13,6 +14,7 @@
 #include "base/log.h"
 #include "base/status.h"
 #include "services/admission/admission.h"
+#include "services/aliases/aliases.h"
 #include "services/auth/authenticator.h"
 #include "services/limits/limiter.h"
 #include "services/limits/shared_limits.h"
@@ -32,6 +34,12 @@ class Callers {
   ~Callers();
 
   api::Inference& inference() { return admission_; }
+  aliases::AliasInference& aliases() { return aliases_; }
+  // Applies the limits, weights, cache scopes and aliases of other settings. On an error nothing
+  // changes. `apply` false: only checks them. Errors: invalid_value.
+  Status Configure(const Settings& settings, bool apply);
+  // Ends the requests of a credential that is no longer valid.
+  void Revoke(std::string_view credential) { admission_.Revoke(credential); }
   const limits::Limiter& limiter() const { return limiter_; }
   const usage::Ledger& ledger() const { return ledger_; }
   // Waits until all usage recorded so far is written; returns the error if that failed. After the
@@ -59,7 +67,8 @@ class Callers {
   const std::unique_ptr<limits::RedisQuotas> quotas_;  // null: limits are this server's alone
   limits::Limiter limiter_;
   usage::Ledger ledger_;
-  admission::Admission admission_;
+  aliases::AliasInference aliases_;
+  admission::Admission admission_;                  // in front of the aliases
   std::shared_ptr<const void> listening_;           // to revocations
   std::jthread ticker_;                             // uses all of the above
   std::unique_ptr<limits::SharingThread> sharing_;  // null if quotas_ is; uses quotas_ and limiter_

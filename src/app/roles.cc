@@ -53,11 +53,19 @@ Status CheckTestModels(const std::vector<ModelRef>& models) {
   return OkStatus();
 }
 
+// Models and aliases. An alias generates text if its first model does.
 std::vector<ServedName> NamesOf(const std::vector<ModelRef>& models,
-                                const std::vector<OpenedModel>& opened) {
+                                const std::vector<OpenedModel>& opened,
+                                const std::vector<aliases::Alias>& aliases) {
   std::vector<ServedName> names;
   for (size_t i = 0; i < models.size(); ++i)
     names.push_back({models[i].served_name, opened[i].generates()});
+  for (const aliases::Alias& alias : aliases) {
+    for (size_t i = 0; i < models.size(); ++i) {
+      if (models[i].served_name == alias.targets.front().model)
+        names.push_back({alias.name, opened[i].generates()});
+    }
+  }
   return names;
 }
 
@@ -180,11 +188,21 @@ Status Serve(const Settings& settings, const std::vector<ModelRef>& models) {
   if (settings.On("kserve.test_models")) RETURN_IF_ERROR(CheckTestModels(models));
   ASSIGN_OR_RETURN(std::vector<AdapterRef> adapters,
                    AdaptersFromSettings(settings, ServedNames(models)));
+  std::vector<std::string> names = ServedNames(models);
+  for (const AdapterRef& adapter : adapters) names.push_back(adapter.name);
+  RETURN_IF_ERROR(aliases::CheckAliases(settings.aliases(), names));
+  // Adapters may be loaded meanwhile.
+  service->CheckAliasesAgainst([names, &inference] {
+    std::vector<std::string> all = names;
+    for (const api::ModelInfo& model : inference.gateway().Models()) all.push_back(model.id);
+    return all;
+  });
   inference.Expect(ServedNames(models));
   ASSIGN_OR_RETURN(std::vector<OpenedModel> opened, OpenAll(inference, models));
   RETURN_IF_ERROR(CheckAdapterBases(adapters, models, opened));
   inference.UseAdapters(std::move(adapters));
-  RETURN_IF_ERROR(CheckProjectModels(settings.mqtt_projects(), NamesOf(models, opened)));
+  RETURN_IF_ERROR(
+      CheckProjectModels(settings.mqtt_projects(), NamesOf(models, opened, settings.aliases())));
 
   RETURN_IF_ERROR(service->Start());
   // The port answers health probes while the weights are read.

@@ -96,6 +96,7 @@ Collectors CollectAll(telemetry::MetricsRegistry& metrics, State& state,
            CollectJobs(metrics, state.jobs(), state.webhooks()),
            CollectBatches(metrics, state.batches()), CollectPasswords(metrics, state.authority()),
            CollectLimits(metrics, state.callers().limiter()),
+           CollectAliases(metrics, state.callers().aliases()),
            CollectStore(metrics, state.store(), state.callers().ledger()),
            CollectLoad(metrics, models, memory)}) {
     all.insert(all.end(), part.begin(), part.end());
@@ -127,7 +128,8 @@ Servers::Servers(const http::HttpOptions& http, const rpc::GrpcOptions& grpc, bo
                    .files = &deps_.state->files(),
                    .batches = &deps_.state->batches(),
                    .idempotency_keys = &deps_.state->idempotency_keys(),
-                   .adapters = deps_.adapters}) {
+                   .adapters = deps_.adapters,
+                   .reload = deps_.reload}) {
   if (!with_grpc) return;
   grpc_ = std::make_unique<rpc::GrpcServer>(
       grpc, rpc::GrpcServer::Dependencies{.inference = &deps_.state->inference(),
@@ -175,6 +177,12 @@ Status Servers::Start() {
   RETURN_IF_ERROR(grpc_->Start());
   deps_.log->Info("grpc.listening", {{"address", grpc_->address()}});
   return OkStatus();
+}
+
+Result<std::function<void()>> Servers::PrepareReload(const Settings& settings,
+                                                     const std::string& key, bool has_keys) {
+  ASSIGN_OR_RETURN(const http::HttpOptions options, HttpOptionsFrom(settings, key, has_keys));
+  return http_.PrepareReload(options);
 }
 
 std::string Servers::further_addresses() const {
@@ -239,22 +247,31 @@ Result<std::unique_ptr<Service>> Service::Create(const Settings& settings, Backe
                    State::Open(settings, key, backend, std::move(caches), &log));
   std::unique_ptr<Service> service(new Service(settings, backend, metrics, log, std::move(state)));
   const sessions::ChatOptions chat = ChatOf(settings, backend.clock());
-  ASSIGN_OR_RETURN(service->servers_,
-                   Servers::Create(settings, {.clock = &backend.clock(),
-                                              .health = &service->memory_,
-                                              .state = service->state_.get(),
-                                              .configured_key = key,
-                                              .metrics = &metrics,
-                                              .server_metrics = &service->server_metrics_,
-                                              .log = &log,
-                                              .chat = chat,
-                                              .tells_cache = keeps_answers,
-                                              .adapters = backend.adapters()}));
+  ASSIGN_OR_RETURN(
+      service->servers_,
+      Servers::Create(settings, {.clock = &backend.clock(),
+                                 .health = &service->memory_,
+                                 .state = service->state_.get(),
+                                 .configured_key = key,
+                                 .metrics = &metrics,
+                                 .server_metrics = &service->server_metrics_,
+                                 .log = &log,
+                                 .chat = chat,
+                                 .tells_cache = keeps_answers,
+                                 .adapters = backend.adapters(),
+                                 .reload = [raw = service.get()] { return raw->Reload(); }}));
   ASSIGN_OR_RETURN(service->mqtt_, MqttServers::Create(settings, {.clock = &backend.clock(),
                                                                   .state = service->state_.get(),
                                                                   .metrics = &metrics,
                                                                   .log = &log,
                                                                   .admit = chat.admit}));
+  service->reload_ =
+      std::make_unique<ConfigReload>(settings, key,
+                                     ConfigReload::Parts{.state = service->state_.get(),
+                                                         .servers = service->servers_.get(),
+                                                         .mqtt = service->mqtt_.get(),
+                                                         .log = &log,
+                                                         .metrics = &metrics});
   return service;
 }
 
@@ -277,21 +294,24 @@ void Service::Resume() {
 
 int Service::WaitForSignal(const std::atomic<bool>& stop, const std::function<void()>& look) {
   TimePoint tried = backend_.clock().Now(), expired = tried;
-  return app::WaitForSignal(stop, &log_, [&] {
-    idle_.Look(servers_->active_requests() > 0, backend_.clock().Now());
-    watch_.Look();
-    memory_.Look();
-    if (look != nullptr) look();
-    const TimePoint now = backend_.clock().Now();
-    if (now - expired >= kExpiry) {
-      expired = now;
-      state_->idempotency_keys().Expire();
-    }
-    if (now - tried >= kRetry) {
-      tried = now;
-      state_->WriteShutOut();
-    }
-  });
+  return app::WaitForSignal(
+      stop, &log_,
+      [&] {
+        idle_.Look(servers_->active_requests() > 0, backend_.clock().Now());
+        watch_.Look();
+        memory_.Look();
+        if (look != nullptr) look();
+        const TimePoint now = backend_.clock().Now();
+        if (now - expired >= kExpiry) {
+          expired = now;
+          state_->idempotency_keys().Expire();
+        }
+        if (now - tried >= kRetry) {
+          tried = now;
+          state_->WriteShutOut();
+        }
+      },
+      [this] { (void)Reload(); });
 }
 
 // True when all had finished.

@@ -8,10 +8,13 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "app/backend.h"
 #include "app/caches.h"
 #include "app/config/settings.h"
+#include "app/config_reload.h"
 #include "app/mqtt/mqtt_servers.h"
 #include "app/process/memory.h"
 #include "app/service_metrics.h"
@@ -43,6 +46,7 @@ class Servers {
     sessions::ChatOptions chat = {};          // of /v1/ws
     bool tells_cache = false;                 // answers may be kept, here or by workers
     api::AdapterControl* adapters = nullptr;  // as Backend::adapters()
+    std::function<Result<http::ReloadReport>()> reload = {};  // as HttpServer's
   };
 
   // Makes the servers from the checked settings; opens no port. Errors: invalid_value (addresses,
@@ -55,6 +59,12 @@ class Servers {
   std::string address() const { return http_.address(); }  // "http://127.0.0.1:8080"
   // " and grpc://127.0.0.1:8081", or nothing.
   std::string further_addresses() const;
+
+  // Checks other settings for the HTTP server, and reads its TLS files. The result applies what
+  // HttpServer::PrepareReload() says. `has_keys`: whether credentials exist with these settings.
+  // The gRPC server keeps its certificate. Errors: as Create().
+  Result<std::function<void()>> PrepareReload(const Settings& settings, const std::string& key,
+                                              bool has_keys);
 
   int active_requests() const;
   // Accepts no new connections and blocks until running requests have been answered, at most for
@@ -85,6 +95,13 @@ class Service {
   State& state() { return *state_; }
   MemoryWatch& memory() { return memory_; }
 
+  // The models that [[alias]] tables may name; without it, any. Call it before Start().
+  void CheckAliasesAgainst(std::function<std::vector<std::string>()> served) {
+    reload_->CheckAliasesAgainst(std::move(served));
+  }
+  // Reads the configuration again. Any thread. Errors: as ConfigReload::Run().
+  Result<http::ReloadReport> Reload() { return reload_->Run(); }
+
   // Opens the ports. The HTTP port answers health probes from now on.
   Status Start();
   // Prints the address of `model` and its summary to standard output. Any thread.
@@ -93,8 +110,8 @@ class Service {
   // models are loaded. Any thread.
   void Resume();
 
-  // Waits for a signal that ends the process and returns its number, or 0 when `stop` is set first.
-  // Calls `look` periodically; it may be null.
+  // Reloads at SIGHUP. Waits for a signal that ends the process and returns its number, or 0 when
+  // `stop` is set first. Calls `look` periodically; it may be null.
   int WaitForSignal(const std::atomic<bool>& stop, const std::function<void()>& look = nullptr);
   // Waits up to the configured limit for running requests, then ends the rest. Calls `abandon` to
   // stop the loading of models. A second signal ends the process at once.
@@ -118,6 +135,7 @@ class Service {
   IdleMemory idle_;
   std::unique_ptr<Servers> servers_;
   std::unique_ptr<MqttServers> mqtt_;
+  std::unique_ptr<ConfigReload> reload_;
 };
 
 }  // namespace tutti::app

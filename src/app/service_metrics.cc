@@ -11,6 +11,41 @@ namespace tutti::app {
 using telemetry::MetricsRegistry;
 using telemetry::SampledMetrics;
 
+namespace {
+
+// Raises a counter, whose labels are known at run time only, to `value`.
+void RaiseTo(MetricsRegistry& registry, const char* name, const char* help,
+             telemetry::MetricLabels labels, double value) {
+  telemetry::Counter counter = registry.GetCounter(name, help, std::move(labels));
+  // Counts of an alias begin at 0 again if it was removed and added.
+  if (const double before = counter.Value(); value > before) counter.Add(value - before);
+}
+
+}  // namespace
+
+Collectors CollectAliases(MetricsRegistry& registry, const aliases::AliasInference& aliases) {
+  return {registry.AddCollector([&registry, &aliases] {
+    for (const aliases::AliasInference::TargetCount& each : aliases.counts()) {
+      RaiseTo(registry, "tutti_alias_requests_total", "Requests of aliases, by model",
+              {{"alias", each.alias}, {"model", each.model}}, static_cast<double>(each.requests));
+    }
+    for (const auto& [alias, counts] : aliases.shadows().counts()) {
+      const std::pair<const char*, uint64_t> outcomes[] = {
+          {"completed", counts.completed}, {"failed", counts.failed}, {"dropped", counts.dropped}};
+      for (const auto& [outcome, count] : outcomes) {
+        RaiseTo(registry, "tutti_shadow_requests_total",
+                "Copies of requests to shadow models, by outcome",
+                {{"alias", alias}, {"outcome", outcome}}, static_cast<double>(count));
+      }
+      RaiseTo(registry, "tutti_shadow_output_tokens_total", "Tokens that shadow models generated",
+              {{"alias", alias}}, static_cast<double>(counts.output_tokens));
+      RaiseTo(registry, "tutti_shadow_seconds_total",
+              "Time from the start to the end of completed copies, in seconds", {{"alias", alias}},
+              ToSeconds(counts.time));
+    }
+  })};
+}
+
 Collectors CollectBatches(MetricsRegistry& registry, const batches::Batches& batches) {
   using Stats = batches::BatchStats;
   SampledMetrics<Stats> all(registry);

@@ -12,6 +12,7 @@
 #include "app/process/memory.h"
 #include "app/remote_models.h"
 #include "server/mqtt/chat/admission_queue.h"
+#include "services/aliases/aliases.h"
 #include "services/auth/authenticator.h"
 #include "services/batches/batches.h"
 #include "services/jobs/jobs.h"
@@ -24,6 +25,10 @@
 namespace tutti::app {
 
 using Collectors = std::vector<telemetry::MetricsRegistry::CollectorHandle>;
+
+// Requests of aliases by model, and copies to shadow models. `aliases` outlives the collectors.
+Collectors CollectAliases(telemetry::MetricsRegistry& registry,
+                          const aliases::AliasInference& aliases);
 
 // Batches and their lines.
 Collectors CollectBatches(telemetry::MetricsRegistry& registry, const batches::Batches& batches);

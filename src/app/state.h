@@ -41,6 +41,7 @@ class State {
   // The inference API with admission control; all servers use it, none calls the models directly.
   api::Inference& inference() { return callers_->inference(); }
   const Callers& callers() const { return *callers_; }
+  Callers& callers() { return *callers_; }
   const store::Store& store() const { return *store_; }
   const Caches& caches() const { return caches_; }
   // Retries to store revocations that a full disk has not accepted; called periodically.

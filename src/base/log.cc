@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include <array>
+#include <atomic>
 #include <deque>
 #include <mutex>
 #include <optional>
@@ -199,7 +200,7 @@ struct Logger::Impl {
       : level(least), output(std::move(sink)) {
     if (queue_lines > 0) queue.emplace(output, queue_lines);
   }
-  const LogLevel level;
+  std::atomic<LogLevel> level;
   Output output;
   std::optional<LineQueue> queue;
 };
@@ -212,8 +213,11 @@ Logger::Logger(LogLevel level, std::shared_ptr<Sink> sink, size_t queue_lines)
 Logger::~Logger() = default;
 
 bool Logger::Enabled(LogLevel level) const {
-  return level >= impl_->level && impl_->level != LogLevel::kOff;
+  const LogLevel least = impl_->level.load(std::memory_order_relaxed);
+  return level >= least && least != LogLevel::kOff;
 }
+
+void Logger::SetLevel(LogLevel level) { impl_->level.store(level, std::memory_order_relaxed); }
 
 void Logger::Log(LogLevel level, std::string_view event, std::initializer_list<LogField> fields) {
   if (!Enabled(level)) return;

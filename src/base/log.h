@@ -65,6 +65,7 @@ class Logger {
   Logger& operator=(const Logger&) = delete;
 
   bool Enabled(LogLevel level) const;
+  void SetLevel(LogLevel level);  // from now on
   // `event` is a fixed name from the code ("model.loaded"); never client data.
   void Log(LogLevel level, std::string_view event, std::initializer_list<LogField> fields = {});
   void Info(std::string_view event, std::initializer_list<LogField> f = {}) {

@@ -19,7 +19,7 @@ constexpr size_t kMaxNameBytes = 128;  // as the profile's
 constexpr size_t kMaxPromptBytes = 64 << 10;
 constexpr int64_t kMaxSeconds = 24 * 3600;
 
-constexpr std::array kKeys = std::to_array<ProjectKey>({
+constexpr std::array kKeys = std::to_array<TableKey>({
     {"name", "", "letters, digits, `_`, `.` and `-`", "first level of its topics: NAME/user_input"},
     {"model", "", "text", "model that answers (default: the first that generates)"},
     {"system_prompt", "", "text",
@@ -33,12 +33,6 @@ constexpr std::array kKeys = std::to_array<ProjectKey>({
 });
 
 Status Bad(const std::string& why) { return InvalidArgument("invalid_value", why); }
-
-const ProjectKey* FindKey(std::string_view name) {
-  const auto found = std::find_if(kKeys.begin(), kKeys.end(),
-                                  [&](const ProjectKey& key) { return key.name == name; });
-  return found == kKeys.end() ? nullptr : found;
-}
 
 bool IsPlain(std::string_view text) {
   return std::none_of(text.begin(), text.end(),
@@ -56,39 +50,9 @@ Status CheckName(const std::string& name, const std::string& prefix) {
   return OkStatus();
 }
 
-class Reader {
- public:
-  explicit Reader(const ProjectFields& fields) : fields_(fields) {}
-
-  std::string Text(const char* key) const {
-    const auto found = fields_.find(key);
-    return found == fields_.end() ? FindKey(key)->fallback : found->second;
-  }
-  // Reads a key with two possible values; true if it is `yes`.
-  Result<bool> Choice(const char* key, std::string_view yes, std::string_view no) const {
-    const std::string text = Text(key);
-    if (text == yes) return true;
-    if (text == no) return false;
-    return Bad(std::string(key) + " must be " +
-               (yes == "on" ? "true or false" : std::string(no) + " or " + std::string(yes)) +
-               ", not " + Quote(text));
-  }
-
- private:
-  const ProjectFields& fields_;
-};
-
-Result<MqttProject> MakeProject(const ProjectFields& fields, const std::string& prefix) {
-  std::vector<std::string> known;
-  for (const ProjectKey& key : kKeys) known.emplace_back(key.name);
-  for (const auto& [key, text] : fields) {
-    if (FindKey(key) != nullptr) continue;
-    const std::string meant = Suggestion(key, known);
-    return InvalidArgument("unknown_parameter",
-                           "unknown key " + key.substr(0, 64) +
-                               (meant.empty() ? "" : "; did you mean " + meant + "?"));
-  }
-  const Reader reader(fields);
+Result<MqttProject> MakeProject(const TableFields& fields, const std::string& prefix) {
+  const TableReader reader(fields, kKeys);
+  RETURN_IF_ERROR(reader.CheckKeys());
   MqttProject project;
   project.name = reader.Text("name");
   if (Status status = CheckName(project.name, prefix); !status.ok())
@@ -107,15 +71,9 @@ Result<MqttProject> MakeProject(const ProjectFields& fields, const std::string& 
   return project;
 }
 
-std::string TableName(size_t number, const ProjectFields& fields) {
-  const auto name = fields.find("name");
-  return "[[mqtt.project]] " + std::to_string(number) +
-         (name == fields.end() ? "" : " (" + Quote(name->second) + ")");
-}
-
 }  // namespace
 
-std::span<const ProjectKey> ProjectKeys() { return kKeys; }
+std::span<const TableKey> ProjectKeys() { return kKeys; }
 
 Result<limits::Window> ParseRate(std::string_view text) {
   if (text == "off") return limits::Window{};
@@ -140,19 +98,20 @@ Result<limits::Window> ParseRate(std::string_view text) {
   return window;
 }
 
-Result<std::vector<MqttProject>> MakeProjects(const std::vector<ProjectFields>& tables,
+Result<std::vector<MqttProject>> MakeProjects(const std::vector<TableFields>& tables,
                                               const std::string& prefix) {
   if (tables.size() > kMaxProjects)
     return Bad("[[mqtt.project]] stands there more than " + std::to_string(kMaxProjects) +
                " times");
   std::vector<MqttProject> projects;
   std::set<std::string> names;
-  for (const ProjectFields& fields : tables) {
+  for (const TableFields& fields : tables) {
     Result<MqttProject> project = MakeProject(fields, prefix);
     if (project.ok() && !names.insert(project->name).second)
       project = Bad("name is another project's too");
     if (!project.ok())
-      return Status(project.status()).WithContext(TableName(projects.size() + 1, fields));
+      return Status(project.status())
+          .WithContext(TableTitle("mqtt.project", projects.size() + 1, fields));
     projects.push_back(*std::move(project));
   }
   return projects;

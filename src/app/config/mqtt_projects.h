@@ -3,11 +3,11 @@
 // values; any thread.
 #pragma once
 
-#include <map>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "app/config/tables.h"
 #include "base/status.h"
 #include "services/limits/rate.h"
 
@@ -23,21 +23,12 @@ struct MqttProject {
   bool enabled = true;
 };
 
-struct ProjectKey {
-  const char* name;
-  const char* fallback;  // as text; empty: none
-  const char* values;    // "on|off": one of these; else in words
-  const char* help;
-};
-std::span<const ProjectKey> ProjectKeys();
-
-// The keys of one table with their texts ("on" and "off" of truth values), as they were written.
-using ProjectFields = std::map<std::string, std::string>;
+std::span<const TableKey> ProjectKeys();
 
 // Reads the projects of all tables, in order. `prefix` is the topic prefix of the native profile,
 // which no project may use. Errors: invalid_value, unknown_parameter; the message names the table
 // and the key.
-Result<std::vector<MqttProject>> MakeProjects(const std::vector<ProjectFields>& tables,
+Result<std::vector<MqttProject>> MakeProjects(const std::vector<TableFields>& tables,
                                               const std::string& prefix);
 
 // The enabled projects.

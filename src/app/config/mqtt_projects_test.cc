@@ -165,7 +165,7 @@ TEST(MqttProjects, ThePageOfConfigurationHasEveryKeyAndNoOther) {
     if (line.starts_with("## ")) inside = line == "## Projects of MQTT";
     if (inside && line.starts_with("| `")) written.insert(line);
   }
-  for (const ProjectKey& key : ProjectKeys()) {
+  for (const TableKey& key : ProjectKeys()) {
     std::string values = key.values;
     if (const size_t bar = values.find('|'); bar != std::string::npos) {
       values = values == "on|off"

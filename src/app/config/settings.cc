@@ -10,9 +10,11 @@
 #include <fstream>
 #include <iterator>
 #include <optional>
+#include <span>
 #include <sstream>
 #include <vector>
 
+#include "app/config/alias_options.h"
 #include "base/ascii.h"
 #include "base/check.h"
 
@@ -96,7 +98,7 @@ struct FileEntry {
 // The contents of a file.
 struct FileEntries {
   std::vector<FileEntry> options;
-  std::vector<ProjectFields> projects;
+  std::vector<TableFields> projects, aliases;
 };
 
 // A single value in the form of the flag; nullopt for lists and tables.
@@ -112,29 +114,46 @@ Status NoScalar(const std::string& key) {
   return InvalidArgument("invalid_value", key + " must be a string, a number or a truth value");
 }
 
-constexpr std::string_view kProjects = "mqtt.project";
-
-// [[mqtt.project]], or an array of such tables.
-Result<std::vector<ProjectFields>> ReadProjects(const toml::node& node) {
+// A list of strings in the form of the flag, a,b; nullopt for any other value.
+std::optional<std::string> StringsText(const toml::node& node) {
   const toml::array* const list = node.as_array();
-  if (list == nullptr)
-    return InvalidArgument("invalid_value", "projects are written as [[mqtt.project]]");
-  std::vector<ProjectFields> projects;
+  if (list == nullptr) return std::nullopt;
+  std::string out;
+  for (const toml::node& item : *list) {
+    const auto text = item.value_exact<std::string>();
+    if (!text.has_value() || text->empty() || text->find(',') != std::string::npos)
+      return std::nullopt;
+    out += (out.empty() ? "" : ",") + *text;
+  }
+  return out;
+}
+
+constexpr std::string_view kProjects = "mqtt.project", kAliases = "alias";
+
+// The tables [[NAME]], or an array of such tables.
+Result<std::vector<TableFields>> ReadTables(std::string_view name, const toml::node& node) {
+  const Status no_tables = InvalidArgument(
+      "invalid_value",
+      fmt::format("{} is written as [[{}]]", name == kProjects ? "a project" : "an alias", name));
+  const toml::array* const list = node.as_array();
+  if (list == nullptr) return no_tables;
+  std::vector<TableFields> tables;
   for (const toml::node& item : *list) {
     const toml::table* const table = item.as_table();
-    if (table == nullptr)
-      return InvalidArgument("invalid_value", "projects are written as [[mqtt.project]]");
-    ProjectFields& fields = projects.emplace_back();
-    for (const auto& [name, value] : *table) {
+    if (table == nullptr) return no_tables;
+    TableFields& fields = tables.emplace_back();
+    for (const auto& [key, value] : *table) {
       std::optional<std::string> text = ScalarText(value);
+      // Only `models` of an alias is a list.
+      if (!text.has_value() && name == kAliases && key.str() == "models") text = StringsText(value);
       if (!text.has_value()) {
-        return NoScalar(std::string(name.str()))
-            .WithContext(fmt::format("[[mqtt.project]] {}", projects.size()));
+        return NoScalar(std::string(key.str()))
+            .WithContext(fmt::format("[[{}]] {}", name, tables.size()));
       }
-      fields[std::string(name.str())] = *std::move(text);
+      fields[std::string(key.str())] = *std::move(text);
     }
   }
-  return projects;
+  return tables;
 }
 
 // Error for a setting that is set twice, because the result would be ambiguous to a reader.
@@ -151,10 +170,12 @@ Status Flatten(const toml::table& table, const std::string& prefix, int depth, F
   for (const auto& [name, node] : table) {
     const std::string key = prefix + std::string(name.str());
     const uint32_t line = name.source().begin.line;
-    if (key == kProjects) {
-      if (!out.projects.empty())
-        return InvalidArgument("invalid_value", "projects are written as [[mqtt.project]] alone");
-      ASSIGN_OR_RETURN(out.projects, ReadProjects(node));
+    if (key == kProjects || key == kAliases) {
+      std::vector<TableFields>& tables = key == kProjects ? out.projects : out.aliases;
+      if (!tables.empty())
+        return InvalidArgument("invalid_value",
+                               fmt::format("{} is written as [[{}]] alone", key, key));
+      ASSIGN_OR_RETURN(tables, ReadTables(key, node));
     } else if (const toml::table* inner = node.as_table()) {
       if (depth == 0) return InvalidArgument("invalid_value", key + " is nested too deeply");
       RETURN_IF_ERROR(Flatten(*inner, key + ".", depth - 1, out));
@@ -258,10 +279,25 @@ std::string_view SourceName(Source source) {
   return kNames[static_cast<size_t>(source)];
 }
 
+std::string PrintTable(std::string_view name, std::span<const TableKey> keys,
+                       const TableFields& fields) {
+  std::string out = fmt::format("\n[[{}]]\n", name);
+  for (const TableKey& key : keys) {
+    const auto given = fields.find(key.name);
+    const bool set = given != fields.end();
+    const std::string text = set ? given->second : key.fallback;
+    out += fmt::format("{:<24} = {:<16} # {}\n", (text.empty() ? "# " : "") + std::string(key.name),
+                       text.empty() ? "(automatic)" : TomlString(text),
+                       SourceName(set ? Source::kFile : Source::kDefault));
+  }
+  return out;
+}
+
 }  // namespace
 
 Result<Settings> Settings::Resolve(const Inputs& inputs) {
   Settings settings;
+  settings.inputs_ = inputs;
   for (const OptionSpec& option : AllOptions())
     settings.values_[option.key] = {option.fallback, Source::kDefault};
 
@@ -276,6 +312,7 @@ Result<Settings> Settings::Resolve(const Inputs& inputs) {
   if (!inputs.file.empty()) {
     ASSIGN_OR_RETURN(FileEntries entries, ReadToml(inputs.file));
     settings.project_fields_ = std::move(entries.projects);
+    settings.alias_fields_ = std::move(entries.aliases);
     std::map<const OptionSpec*, const FileEntry*> given;
     for (const FileEntry& entry : entries.options) {
       const std::string where = fmt::format("{}:{}", inputs.file, entry.line);
@@ -327,7 +364,20 @@ Result<Settings> Settings::Resolve(const Inputs& inputs) {
       MakeProjects(settings.project_fields_, settings.Text("mqtt.prefix"));
   if (!projects.ok()) return Status(projects.status()).WithContext(inputs.file);
   settings.mqtt_projects_ = *std::move(projects);
+  Result<std::vector<aliases::Alias>> aliases = MakeAliases(settings.alias_fields_);
+  if (!aliases.ok()) return Status(aliases.status()).WithContext(inputs.file);
+  settings.aliases_ = *std::move(aliases);
   return settings;
+}
+
+std::vector<std::string> Settings::ChangesSince(const Settings& before) const {
+  std::vector<std::string> changed;
+  for (const auto& [key, value] : values_) {
+    if (value.text != before.Text(key)) changed.push_back(key);
+  }
+  if (alias_fields_ != before.alias_fields_) changed.emplace_back(kAliases);
+  if (project_fields_ != before.project_fields_) changed.emplace_back(kProjects);
+  return changed;
 }
 
 const Settings::Value& Settings::Find(std::string_view key) const {
@@ -385,18 +435,9 @@ std::string Settings::Print(bool with_server_options) const {
                        SourceName(value.source));
   }
   if (!with_server_options) return out;
-  for (const ProjectFields& fields : project_fields_) {
-    out += "\n[[mqtt.project]]\n";
-    for (const ProjectKey& key : ProjectKeys()) {
-      const auto given = fields.find(key.name);
-      const bool set = given != fields.end();
-      const std::string text = set ? given->second : key.fallback;
-      out +=
-          fmt::format("{:<24} = {:<16} # {}\n", (text.empty() ? "# " : "") + std::string(key.name),
-                      text.empty() ? "(automatic)" : TomlString(text),
-                      SourceName(set ? Source::kFile : Source::kDefault));
-    }
-  }
+  for (const TableFields& fields : project_fields_)
+    out += PrintTable(kProjects, ProjectKeys(), fields);
+  for (const TableFields& fields : alias_fields_) out += PrintTable(kAliases, AliasKeys(), fields);
   return out;
 }
 

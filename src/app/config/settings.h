@@ -10,7 +10,9 @@
 
 #include "app/config/mqtt_projects.h"
 #include "app/config/options.h"
+#include "app/config/tables.h"
 #include "base/status.h"
+#include "services/aliases/aliases.h"
 
 namespace tutti::app {
 
@@ -39,6 +41,12 @@ class Settings {
   Source SourceOf(std::string_view key) const;
   // The [[mqtt.project]] tables of the file, in order; other sources cannot define projects.
   const std::vector<MqttProject>& mqtt_projects() const { return mqtt_projects_; }
+  // The [[alias]] tables of the file, in order.
+  const std::vector<aliases::Alias>& aliases() const { return aliases_; }
+  // Resolves the same inputs again; the file may have changed. Errors: as Resolve().
+  Result<Settings> Reread() const { return Resolve(inputs_); }
+  // The keys whose values differ from those of `before`, "mqtt.project" and "alias" for the tables.
+  std::vector<std::string> ChangesSince(const Settings& before) const;
   // Ignored variables that an orchestrator sets for a service called "tutti" (TUTTI_SERVICE_HOST).
   const std::vector<std::string>& ignored() const { return ignored_; }
 
@@ -52,10 +60,12 @@ class Settings {
     Source source = Source::kDefault;
   };
   const Value& Find(std::string_view key) const;
+  Inputs inputs_;
   std::map<std::string, Value, std::less<>> values_;
   std::vector<std::string> ignored_;
-  std::vector<ProjectFields> project_fields_;
+  std::vector<TableFields> project_fields_, alias_fields_;
   std::vector<MqttProject> mqtt_projects_;
+  std::vector<aliases::Alias> aliases_;
 };
 
 // A variable of this process's environment; "" if it is not set.

@@ -167,31 +167,6 @@ std::optional<Result<models::CachedModel>> FindPulled(std::string_view whole,
   return models::FindUrl(std::string(without_dtype), settings);
 }
 
-// Checks a served name, which is used in JSON, URLs, logs and metrics.
-Status CheckServedName(std::string_view name) {
-  constexpr size_t kMaxBytes = 128;
-  if (name.empty() || name.size() > kMaxBytes) {
-    return InvalidArgument("invalid_value", "the served name of NAME=MODEL has " +
-                                                std::to_string(name.size()) +
-                                                " bytes; give it 1 to 128");
-  }
-  for (size_t at = 0; at < name.size();) {
-    const CodePoint next = DecodeAt(name, at);
-    const bool control =
-        next.code_point < 0x20 || (next.code_point >= 0x7F && next.code_point <= 0x9F);
-    if (!next.valid || control) {
-      return InvalidArgument("invalid_value", "the served name " + Quote(name) +
-                                                  " must be UTF-8 without control characters");
-    }
-    at += next.length;
-  }
-  if (name.front() == '/' || name.back() == '/' || name.find("//") != std::string_view::npos) {
-    return InvalidArgument("invalid_value", "the served name " + Quote(name) +
-                                                " has an empty part next to a '/'; leave it out");
-  }
-  return OkStatus();
-}
-
 // A name of a hub may have been meant as a path.
 Status NotHere(const std::string& path, Status status) {
   if (status.reason() != "model_not_pulled" || models::IsUrl(path)) return status;
@@ -237,6 +212,30 @@ std::string HubPartOf(std::string_view argument) {
   if (models::ParseHubName(argument).ok()) return std::string(argument);
   (void)TakeDType(argument);
   return std::string(argument);
+}
+
+Status CheckServedName(std::string_view name) {
+  constexpr size_t kMaxBytes = 128;
+  if (name.empty() || name.size() > kMaxBytes) {
+    return InvalidArgument("invalid_value", "the served name of NAME=MODEL has " +
+                                                std::to_string(name.size()) +
+                                                " bytes; give it 1 to 128");
+  }
+  for (size_t at = 0; at < name.size();) {
+    const CodePoint next = DecodeAt(name, at);
+    const bool control =
+        next.code_point < 0x20 || (next.code_point >= 0x7F && next.code_point <= 0x9F);
+    if (!next.valid || control) {
+      return InvalidArgument("invalid_value", "the served name " + Quote(name) +
+                                                  " must be UTF-8 without control characters");
+    }
+    at += next.length;
+  }
+  if (name.front() == '/' || name.back() == '/' || name.find("//") != std::string_view::npos) {
+    return InvalidArgument("invalid_value", "the served name " + Quote(name) +
+                                                " has an empty part next to a '/'; leave it out");
+  }
+  return OkStatus();
 }
 
 std::vector<std::string> ServedNames(const std::vector<ModelRef>& models) {

@@ -35,6 +35,10 @@ std::string HubPartOf(std::string_view argument);
 // The served names, in order.
 std::vector<std::string> ServedNames(const std::vector<ModelRef>& models);
 
+// Checks a served name, which is used in JSON, URLs, logs and metrics: 1 to 128 bytes of UTF-8
+// without control characters and without empty parts next to a '/'. Errors: invalid_value.
+Status CheckServedName(std::string_view name);
+
 // ${TUTTI_CACHE:-~/.cache/tutti}/models
 std::string ModelCacheFolder();
 // Whether `name`, in any case, is the name of a known model.

@@ -218,6 +218,15 @@ Result<std::unique_ptr<MqttServers>> MqttServers::Create(const Settings& setting
 
 MqttServers::~MqttServers() { Stop(); }
 
+void MqttServers::Revoke(const std::string& credential) {
+  if (listener_ != nullptr) listener_->Revoke(credential);
+}
+
+Result<std::function<void()>> MqttServers::LoadTls(const Settings& settings) {
+  if (listener_ == nullptr) return std::function<void()>([] {});
+  return listener_->LoadTls(ListenerOf(settings));
+}
+
 Status MqttServers::Start() {
   started_ = true;
   if (listener_ != nullptr) {

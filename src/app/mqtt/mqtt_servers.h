@@ -71,11 +71,15 @@ class MqttServers {
 
   // Errors: those of Listener::Start.
   Status Start();
+  // As Listener::LoadTls(), with the files of `settings`; does nothing without a listener.
+  Result<std::function<void()>> LoadTls(const Settings& settings);
   // " and mqtt://127.0.0.1:1883, and through mqtts://broker:8883", or nothing; after Start().
   std::string addresses() const;
   void Announce();  // publishes the status topic again after the served models changed
-  void Resume();    // delivers replies of an earlier process; after the models are loaded
-  void Stop();      // publishes that the server is offline, and stops. Idempotent
+  // Ends the connections of a credential that is no longer valid.
+  void Revoke(const std::string& credential);
+  void Resume();  // delivers replies of an earlier process; after the models are loaded
+  void Stop();    // publishes that the server is offline, and stops. Idempotent
 
  private:
   MqttServers() = default;

@@ -20,18 +20,21 @@ void PrepareProcess();
 sigset_t EndingSignals();
 
 // Waits for a signal that ends the process and calls `look` periodically. Returns the number of the
-// signal, or 0 if `stop` was set first. SIGHUP, which makes other servers reload their
-// configuration, is ignored with a line in `log` (may be null).
+// signal, or 0 if `stop` was set first. SIGHUP calls `reload`; if that is null, the signal is
+// ignored with a line in `log` (may be null).
 template <typename Look>
-int WaitForSignal(const std::atomic<bool>& stop, Logger* log, const Look& look) {
+int WaitForSignal(const std::atomic<bool>& stop, Logger* log, const Look& look,
+                  const std::function<void()>& reload = nullptr) {
   const sigset_t set = EndingSignals();
   const timespec poll{.tv_sec = 0, .tv_nsec = 200'000'000};
   while (!stop.load(std::memory_order_acquire)) {
     const int signal = sigtimedwait(&set, nullptr, &poll);
     if (signal == SIGTERM || signal == SIGINT) return signal;
-    if (signal == SIGHUP && log != nullptr) {
+    if (signal == SIGHUP && reload != nullptr) {
+      reload();
+    } else if (signal == SIGHUP && log != nullptr) {
       log->Info("signal.ignored",
-                {{"signal", "SIGHUP"}, {"why", "the configuration is read at the start only"}});
+                {{"signal", "SIGHUP"}, {"why", "a worker reads its configuration once"}});
     }
     look();
   }

@@ -49,6 +49,8 @@ std::unique_ptr<Handler> MakeRouteHandler(const Route& route, Connection& connec
 
 // Answers that are known at once: models, health, metrics (handler.cc).
 std::unique_ptr<Handler> MakeImmediateHandler(RouteId route, Connection& connection);
+// Changes of the server by its operator (admin_handler.cc).
+std::unique_ptr<Handler> MakeAdminHandler(RouteId route, Connection& connection);
 // The four generating routes (generation_handler.cc), those of encoders (encoding_handler.cc),
 // and the tokenizer routes (tokenizer_handler.cc).
 std::unique_ptr<Handler> MakeGenerationHandler(RouteId route, Connection& connection);

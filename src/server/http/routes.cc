@@ -20,6 +20,7 @@ using namespace auth::rules;  // NOLINT: the words of the table
 namespace to {
 
 constexpr RouteHandler kImmediate{MakeImmediateHandler};
+constexpr RouteHandler kAdmin{MakeAdminHandler};
 constexpr RouteHandler kGeneration{MakeGenerationHandler};
 constexpr RouteHandler kTokenizer{MakeTokenizerHandler};
 constexpr RouteHandler kPrefixes{MakePrefixesHandler};
@@ -199,6 +200,7 @@ constexpr auto kRoutes = std::to_array<Route>({
     {"/version", "GET", RouteId::kVersion, to::kImmediate, kModels},
     {"/load", "GET", RouteId::kLoad, to::kImmediate, kMetrics},
     {"/metrics", "GET", RouteId::kMetrics, to::kImmediate, kMetrics},
+    {"/admin/reload", "POST", RouteId::kReload, to::kAdmin, kOperate},
     {"/livez", "GET", RouteId::kLive, to::kImmediate, kAnybody, OpKind::kOther, kOpen, kProbe},
     {"/healthz", "GET", RouteId::kLive, to::kImmediate, kAnybody, OpKind::kOther, kOpen},
     {"/ping", "GET", RouteId::kLive, to::kImmediate, kAnybody, OpKind::kOther, kOpen},

@@ -99,6 +99,7 @@ enum class RouteId {
   kVersion,
   kLoad,
   kMetrics,
+  kReload,  // POST /admin/reload
   kLive,
   kReady,
   kStarted,

@@ -4,6 +4,8 @@
 #include <atomic>
 #include <boost/asio/thread_pool.hpp>
 #include <functional>
+#include <string>
+#include <utility>
 
 #include "base/check.h"
 #include "base/log.h"
@@ -19,11 +21,22 @@ struct ServerContext {
                 bool loopback)
       : options(std::move(server_options)),
         deps(dependencies),
-        router(options, loopback, AuthorityOf(dependencies)) {}
+        router(options, loopback, AuthorityOf(dependencies)),
+        hidden_key_(options.api_key) {}
 
   static const auth::Authenticator& AuthorityOf(const HttpServer::Dependencies& dependencies) {
     CHECK(dependencies.authority != nullptr) << "a server that asks nobody who may call";
     return *dependencies.authority;
+  }
+
+  // The configured key, which must not appear in logs. It changes at a reload.
+  std::string hidden_key() const {
+    const MutexLock lock(mutex_);
+    return hidden_key_;
+  }
+  void HideKey(std::string key) {
+    const MutexLock lock(mutex_);
+    hidden_key_ = std::move(key);
   }
 
   const HttpOptions options;
@@ -44,6 +57,10 @@ struct ServerContext {
   // tokenizer requests, which can take a second and must not hold up the former; large answers of
   // encoders and to KServe's clients, which wait for neither.
   boost::asio::thread_pool json_helper{1}, tokenizer_helper{1}, answer_helper{1};
+
+ private:
+  mutable Mutex mutex_;
+  std::string hidden_key_ GUARDED_BY(mutex_);
 };
 
 }  // namespace tutti::http

@@ -271,16 +271,27 @@ class Admission::Request final : public api::RequestObserver {
 };
 
 Admission::Admission(Policy policy, const Dependencies& dependencies)
-    : policy_(std::move(policy)), deps_(dependencies) {}
+    : deps_(dependencies), policy_(std::make_shared<const Policy>(std::move(policy))) {}
 
 Admission::~Admission() { running_->WaitUntilNoneIsHeld(); }
 
+void Admission::SetPolicy(Policy policy) {
+  auto next = std::make_shared<const Policy>(std::move(policy));
+  const MutexLock lock(mutex_);
+  policy_.swap(next);
+}
+
+std::shared_ptr<const Policy> Admission::policy() const {
+  const MutexLock lock(mutex_);
+  return policy_;
+}
+
 std::vector<api::ModelInfo> Admission::Models() const {
   std::vector<api::ModelInfo> models = deps_.inference->Models();
-  if (!policy_.any_model_name) return models;
-  // Adapters of the one model answer to their own names alone.
+  if (!policy()->any_model_name) return models;
+  // Adapters of the one model, and aliases of it, answer to their own names alone.
   const auto generates = [](const api::ModelInfo& model) {
-    return model.generates && model.parent.empty();
+    return model.generates && model.parent.empty() && model.targets.empty();
   };
   if (std::count_if(models.begin(), models.end(), generates) == 1)
     std::find_if(models.begin(), models.end(), generates)->answers_any_name = true;
@@ -315,11 +326,12 @@ Result<std::string> Admission::ModelFor(const api::CallerRef& caller, const std:
 Result<limits::Reservation> Admission::Reserve(const Asked& asked) {
   const api::Caller& caller = *asked.caller;
   const std::string at_model = caller.tenant + "/" + asked.model;
+  const std::shared_ptr<const Policy> policy = this->policy();
   const std::array<limits::Subject, 3> all = {{
-      {limits::SubjectKind::kTenant, caller.tenant, policy_.tenant, caller.tenant},
-      {limits::SubjectKind::kKey, caller.credential, RulesOf(caller.limits, policy_.key),
+      {limits::SubjectKind::kTenant, caller.tenant, policy->tenant, caller.tenant},
+      {limits::SubjectKind::kKey, caller.credential, RulesOf(caller.limits, policy->key),
        caller.tenant},
-      {limits::SubjectKind::kModel, at_model, policy_.model, caller.tenant},
+      {limits::SubjectKind::kModel, at_model, policy->model, caller.tenant},
   }};
   std::array<limits::Subject, 3> limited;
   size_t count = 0;
@@ -370,10 +382,11 @@ Result<api::Generation> Admission::Generate(api::GenerateRequest request,
   ASSIGN_OR_RETURN(const std::shared_ptr<Request> admitted,
                    Admit({request.caller, model, request.user, request.route, KindOf(request),
                           EstimateOf(request), request.rate_limits.get()}));
-  if (policy_.any_model_name) request.model = model;
+  const std::shared_ptr<const Policy> policy = this->policy();
+  if (policy->any_model_name) request.model = model;
   request.tenant = request.caller->tenant;
-  request.tenant_weight = policy_.WeightOf(request.tenant);
-  request.cache_scope = policy_.ScopeOf(request.tenant);
+  request.tenant_weight = policy->WeightOf(request.tenant);
+  request.cache_scope = policy->ScopeOf(request.tenant);
   request.observer = admitted;
   ASSIGN_OR_RETURN(api::Generation generation,
                    deps_.inference->Generate(std::move(request), std::move(waker)));
@@ -386,9 +399,10 @@ Result<api::Encoding> Admission::Encode(api::EncodeRequest request, std::shared_
   ASSIGN_OR_RETURN(const std::shared_ptr<Request> admitted,
                    Admit({request.caller, model, request.user, request.route, KindOf(request),
                           EstimateOf(request), request.rate_limits.get()}));
+  const std::shared_ptr<const Policy> policy = this->policy();
   request.tenant = request.caller->tenant;
-  request.tenant_weight = policy_.WeightOf(request.tenant);
-  request.cache_scope = policy_.ScopeOf(request.tenant);
+  request.tenant_weight = policy->WeightOf(request.tenant);
+  request.cache_scope = policy->ScopeOf(request.tenant);
   request.observer = admitted;
   ASSIGN_OR_RETURN(api::Encoding encoding,
                    deps_.inference->Encode(std::move(request), std::move(waker)));
@@ -430,15 +444,16 @@ size_t Admission::AddToDay(std::vector<usage::KeyTokens> used, const LimitsOf& o
   std::stable_sort(used.begin(), used.end(),
                    [](const auto& a, const auto& b) { return a.tokens > b.tokens; });
   size_t left_out = 0;
+  const std::shared_ptr<const Policy> policy = this->policy();
   const auto add = [&](const limits::Subject& subject, int64_t tokens) {
     if (subject.rules.tokens_per_day == 0) return;
     if (!deps_.limiter->AddToDay(subject, tokens).ok()) ++left_out;
   };
   // There are fewer tenants than keys, and each tenant sums up all of its keys.
   for (const usage::KeyTokens& each : used)
-    add({limits::SubjectKind::kTenant, each.tenant, policy_.tenant}, each.tokens);
+    add({limits::SubjectKind::kTenant, each.tenant, policy->tenant}, each.tokens);
   for (const usage::KeyTokens& each : used) {
-    add({limits::SubjectKind::kKey, each.key_id, RulesOf(own(each.key_id), policy_.key)},
+    add({limits::SubjectKind::kKey, each.key_id, RulesOf(own(each.key_id), policy->key)},
         each.tokens);
   }
   return left_out;

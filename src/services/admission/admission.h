@@ -152,6 +152,10 @@ class Admission final : public api::Inference {
     return deps_.inference->Statistics(model);
   }
 
+  // Replaces the policy. Requests that have been admitted keep what they reserved under the old
+  // one.
+  void SetPolicy(Policy policy);
+
   // Ends all requests of a credential that is no longer valid; returns their number.
   size_t Revoke(std::string_view credential) { return running_->Revoke(credential); }
   // Counts usage from before the start of this process toward today's quotas, greatest users first.
@@ -179,9 +183,12 @@ class Admission final : public api::Inference {
   Result<std::shared_ptr<Request>> Admit(const Asked& asked);
   Result<limits::Reservation> Reserve(const Asked& asked);
 
-  const Policy policy_;
+  std::shared_ptr<const Policy> policy() const;
+
   const Dependencies deps_;
   const std::shared_ptr<Running> running_ = std::make_shared<Running>();
+  mutable Mutex mutex_;
+  std::shared_ptr<const Policy> policy_ GUARDED_BY(mutex_);
 };
 
 }  // namespace tutti::admission

@@ -527,6 +527,37 @@ TEST_F(AdmissionTest, ARevocationBesideABeginningMissesNothing) {
   }
 }
 
+TEST_F(AdmissionTest, NewPolicyCountsFromTheNextRequest) {
+  Start();
+  const api::CallerRef caller = Caller();
+  inference_.on_generate = [](const std::shared_ptr<FakeGeneration>& generation) {
+    generation->AppendAnswer({"one"});
+    return OkStatus();
+  };
+  for (int i = 0; i < 3; ++i) ASSERT_TRUE(admission_->Generate(Ask(caller), nullptr).ok());
+  Policy policy;
+  policy.key.requests_per_minute = 1;
+  policy.weights = {{"acme", 3}};
+  policy.any_model_name = true;
+  admission_->SetPolicy(policy);
+  ASSERT_TRUE(admission_->Generate(Ask(caller), nullptr).ok());
+  EXPECT_EQ(inference_.Generation(3)->request.tenant_weight, 3);
+  EXPECT_EQ(admission_->Generate(Ask(caller), nullptr).status().reason(), "rate_limit_exceeded");
+  admission_->SetPolicy({});
+  EXPECT_TRUE(admission_->Generate(Ask(caller), nullptr).ok());
+}
+
+TEST_F(AdmissionTest, AliasesDoNotCountAsModelsOfAnyName) {
+  FakeModel alias = Model("alias", true);
+  alias.info.targets = {"m"};
+  FakeInference one({Model("m", true), alias, Model("e", false)});
+  Policy policy;
+  policy.any_model_name = true;
+  Start(policy, &one);
+  EXPECT_TRUE(admission_->Models()[0].answers_any_name);
+  EXPECT_FALSE(admission_->Models()[1].answers_any_name);
+}
+
 TEST_F(AdmissionTest, TodaysUseBeforeAStartCounts) {
   Start();
   const api::CallerLimits limits{.daily_tokens = 100};

@@ -32,24 +32,48 @@ bool HasExpired(const std::optional<int64_t>& expires_s, int64_t now_s) {
 
 Result<std::unique_ptr<Authenticator>> Authenticator::Create(Accounts* accounts,
                                                              const Options& options) {
-  std::vector<JwtVerifier> verifiers;
+  ASSIGN_OR_RETURN(std::shared_ptr<const Configured> configured, Read(options));
+  return std::unique_ptr<Authenticator>(
+      new Authenticator(accounts, options, std::move(configured)));
+}
+
+Result<std::shared_ptr<const Authenticator::Configured>> Authenticator::Read(
+    const Options& options) {
+  auto configured = std::make_shared<Configured>();
   for (const JwtIssuer& issuer : options.issuers) {
     ASSIGN_OR_RETURN(JwtVerifier verifier, JwtVerifier::Create(issuer));
-    verifiers.push_back(std::move(verifier));
+    configured->verifiers.push_back(std::move(verifier));
   }
-  return std::unique_ptr<Authenticator>(new Authenticator(accounts, options, std::move(verifiers)));
+  configured->client_certificates = options.client_certificates;
+  configured->key = ConfiguredPrincipal(options.configured_key);
+  configured->key_digest = DigestOf(options.configured_key);
+  return std::shared_ptr<const Configured>(std::move(configured));
 }
 
 Authenticator::Authenticator(Accounts* accounts, const Options& options,
-                             std::vector<JwtVerifier> verifiers)
+                             std::shared_ptr<const Configured> configured)
     : accounts_(accounts),
       hash_(options.hash),
-      verifiers_(std::move(verifiers)),
-      client_certificates_(options.client_certificates),
       hash_of_nobody_(HashOfNobody(options.hash)),
-      configured_(ConfiguredPrincipal(options.configured_key)),
-      configured_digest_(DigestOf(options.configured_key)),
+      configured_(std::move(configured)),
       pool_(options.pool) {}
+
+Status Authenticator::Configure(const Options& options) {
+  ASSIGN_OR_RETURN(const std::shared_ptr<const Configured> read, Read(options));
+  auto next = std::make_shared<Configured>(*read);
+  const MutexLock lock(mutex_);
+  // StillValid() recognises the key's callers by their principal.
+  if (next->key != nullptr && configured_->key != nullptr &&
+      SameDigest(next->key_digest, configured_->key_digest))
+    next->key = configured_->key;
+  configured_ = std::move(next);
+  return OkStatus();
+}
+
+std::shared_ptr<const Authenticator::Configured> Authenticator::configured() const {
+  const MutexLock lock(mutex_);
+  return configured_;
+}
 
 Authenticator::Hashing::Hashing(Authenticator& authority) : authority_(authority) {
   const int64_t running = ++authority_.hashing_;
@@ -74,8 +98,11 @@ Authenticator::HashCounts Authenticator::hash_counts() const {
 
 Result<PrincipalRef> Authenticator::FromBearer(std::string_view text, int64_t now_s) const {
   if (text.empty() || text.size() > kMaxJwtBytes) return NotAuthenticated();
-  if (configured_ != nullptr && SameDigest(DigestOf(text), configured_digest_)) return configured_;
-  if (!verifiers_.empty() && LooksLikeJwt(text)) return VerifyJwt(text, verifiers_, now_s);
+  const std::shared_ptr<const Configured> configured = this->configured();
+  if (configured->key != nullptr && SameDigest(DigestOf(text), configured->key_digest))
+    return configured->key;
+  if (!configured->verifiers.empty() && LooksLikeJwt(text))
+    return VerifyJwt(text, configured->verifiers, now_s);
   const SnapshotRef snapshot = accounts_->snapshot();
   ASSIGN_OR_RETURN(const KeyEntry* const key, CheckKey(*snapshot, text, now_s));
   accounts_->NoteUse(*key, now_s);
@@ -124,7 +151,7 @@ Result<PrincipalRef> Authenticator::CheckPassword(const std::string& name,
 
 Result<PrincipalRef> Authenticator::FromCertificate(const CertifiedName& shown,
                                                     int64_t now_s) const {
-  if (client_certificates_ && !HasExpired(shown.expires_s, now_s)) {
+  if (configured()->client_certificates && !HasExpired(shown.expires_s, now_s)) {
     const SnapshotRef snapshot = accounts_->snapshot();
     const UserEntry* const user = snapshot->FindUser(shown.name);
     if (user != nullptr && user->enabled) return user->principal;
@@ -134,13 +161,21 @@ Result<PrincipalRef> Authenticator::FromCertificate(const CertifiedName& shown,
 }
 
 bool Authenticator::IsOpen(bool loopback) const {
-  const bool known = configured_ != nullptr || !verifiers_.empty() || client_certificates_ ||
-                     !accounts_->snapshot()->empty();
+  const std::shared_ptr<const Configured> configured = this->configured();
+  const bool known = configured->key != nullptr || !configured->verifiers.empty() ||
+                     configured->client_certificates || !accounts_->snapshot()->empty();
+  return IsOpenTo(loopback, known);
+}
+
+bool Authenticator::IsOpenWith(const Options& options, bool loopback) const {
+  const bool known = !options.configured_key.empty() || !options.issuers.empty() ||
+                     options.client_certificates || !accounts_->snapshot()->empty();
   return IsOpenTo(loopback, known);
 }
 
 bool Authenticator::IsShut(int64_t now_s) const {
-  if (configured_ != nullptr || !verifiers_.empty()) return false;
+  const std::shared_ptr<const Configured> configured = this->configured();
+  if (configured->key != nullptr || !configured->verifiers.empty()) return false;
   const SnapshotRef snapshot = accounts_->snapshot();
   for (const auto& [id, key] : snapshot->keys) {
     if (!key.revoked && !HasExpired(key.principal->expires_s, now_s)) return false;
@@ -158,7 +193,7 @@ Status Authenticator::StillValid(const Principal& who, int64_t now_s) const {
     case PrincipalKind::kOpen:
       return IsOpen(/*loopback=*/true) ? OkStatus() : NotAuthenticated();
     case PrincipalKind::kKey: {
-      if (&who == configured_.get()) return OkStatus();
+      if (&who == configured()->key.get()) return OkStatus();
       const KeyEntry* const key = snapshot->FindKey(who.id);
       if (key == nullptr) return NotAuthenticated();
       if (key->revoked)
@@ -189,7 +224,8 @@ Result<PrincipalRef> Authenticator::FromCredential(std::string_view credential,
   } else if (const auto id = behind(kKeyCredential)) {
     const KeyEntry* const key = snapshot->FindKey(*id);
     if (key != nullptr) who = key->principal;
-    if (configured_ != nullptr && *id == configured_->id) who = configured_;
+    const std::shared_ptr<const Configured> configured = this->configured();
+    if (configured->key != nullptr && *id == configured->key->id) who = configured->key;
   } else if (const auto name = behind(kUserCredential)) {
     const UserEntry* const user = snapshot->FindUser(*name);
     if (user != nullptr) who = user->principal;

@@ -14,6 +14,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/mutex.h"
 #include "base/status.h"
 #include "services/auth/accounts.h"
 #include "services/auth/grant.h"
@@ -43,6 +44,12 @@ class Authenticator {
   // Errors: invalid_value (an issuer).
   static Result<std::unique_ptr<Authenticator>> Create(Accounts* accounts, const Options& options);
 
+  // Replaces what the configuration says: the configured key, the issuers, and whether client
+  // certificates count. `hash` and `pool` of the options are not used. A caller with an unchanged
+  // key stays valid; callers with the old key, and users of certificates that no longer count, are
+  // refused from now on. On an error nothing changes. Errors: as Create().
+  Status Configure(const Options& options);
+
   // Principal of the text after "Bearer ": an API key or a signed token. The time taken does not
   // depend on what is wrong with a key. Errors: invalid_api_key, key_revoked (401).
   Result<PrincipalRef> FromBearer(std::string_view text, int64_t now_s) const;
@@ -61,6 +68,8 @@ class Authenticator {
 
   // Whether a caller without credentials is served (as OpenPrincipal()).
   bool IsOpen(bool loopback) const;
+  // The same after Configure() with these options.
+  bool IsOpenWith(const Options& options, bool loopback) const;
   // Whether nobody can be authenticated: all there is are keys that ended and disabled users.
   bool IsShut(int64_t now_s) const;
 
@@ -92,7 +101,18 @@ class Authenticator {
   HashCounts hash_counts() const;
 
  private:
-  Authenticator(Accounts* accounts, const Options& options, std::vector<JwtVerifier> verifiers);
+  // What Configure() replaces. Immutable.
+  struct Configured {
+    PrincipalRef key;  // null: there is no such key
+    Digest key_digest;
+    std::vector<JwtVerifier> verifiers;
+    bool client_certificates = false;
+  };
+  static Result<std::shared_ptr<const Configured>> Read(const Options& options);
+
+  Authenticator(Accounts* accounts, const Options& options,
+                std::shared_ptr<const Configured> configured);
+  std::shared_ptr<const Configured> configured() const;
   // Counts one running hash for its lifetime.
   class Hashing {
    public:
@@ -107,11 +127,9 @@ class Authenticator {
 
   Accounts* const accounts_;
   const HashParameters hash_;
-  const std::vector<JwtVerifier> verifiers_;
-  const bool client_certificates_;
   const std::string hash_of_nobody_;  // checked for unknown users, so that they cost the same
-  const PrincipalRef configured_;     // null: there is no such key
-  const Digest configured_digest_;
+  mutable Mutex mutex_;
+  std::shared_ptr<const Configured> configured_ GUARDED_BY(mutex_);
   std::atomic<int64_t> hashing_{0}, max_hashing_{0}, hashed_{0}, refused_{0};
   PasswordPool pool_;  // last: its threads end before what they use
 };

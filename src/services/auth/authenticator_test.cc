@@ -91,6 +91,32 @@ TEST_F(AuthenticatorTest, TheKeyOfTheConfigurationStandsBesideThoseOfTheStore) {
   EXPECT_FALSE(Make({})->FromBearer("", kNow).ok()) << "no key is no key";
 }
 
+TEST_F(AuthenticatorTest, ConfigureReplacesTheConfiguredKey) {
+  const auto authority =
+      Make({.configured_key = "sk-first", .issuers = {}, .hash = {}, .pool = {}});
+  const auto first = authority->FromBearer("sk-first", kNow);
+  ASSERT_TRUE(first.ok());
+  Authenticator::Options options;
+  options.configured_key = "sk-first";
+  ASSERT_TRUE(authority->Configure(options).ok());
+  EXPECT_TRUE(authority->StillValid(**first, kNow).ok()) << "an unchanged key stays valid";
+  options.configured_key = "sk-second";
+  ASSERT_TRUE(authority->Configure(options).ok());
+  EXPECT_FALSE(authority->StillValid(**first, kNow).ok());
+  EXPECT_FALSE(authority->FromBearer("sk-first", kNow).ok());
+  EXPECT_TRUE(authority->FromBearer("sk-second", kNow).ok());
+  EXPECT_TRUE(authority->IsOpenWith({}, /*loopback=*/true));
+  EXPECT_FALSE(authority->IsOpen(/*loopback=*/true));
+  JwtIssuer broken;
+  broken.issuer = "i";
+  options.configured_key = "sk-third";
+  options.issuers = {broken};
+  EXPECT_FALSE(authority->Configure(options).ok());
+  EXPECT_TRUE(authority->FromBearer("sk-second", kNow).ok()) << "an error changes nothing";
+  ASSERT_TRUE(authority->Configure({}).ok());
+  EXPECT_TRUE(authority->IsOpen(/*loopback=*/true));
+}
+
 TEST_F(AuthenticatorTest, ASignedTokenIsTakenWhereItsIssuerIsTrusted) {
   const SigningKey signer(JwtAlgorithm::kEdDsa);
   const std::string token =

@@ -39,6 +39,7 @@ struct HttpServer::Impl {
     RETURN_IF_ERROR(CheckBind(options));
     ASSIGN_OR_RETURN(const auto address, sockets::ParseAddress(options.host));
     ASSIGN_OR_RETURN(tls, sockets::LoadTlsOf(options));
+    secure = tls != nullptr;
     context = std::make_unique<ServerContext>(options, deps, address.is_loopback());
     const int threads = std::clamp(options.io_threads, 1, 4);
     for (int i = 0; i < threads; ++i)
@@ -126,7 +127,7 @@ struct HttpServer::Impl {
   }
 
   std::string AddressOf(const tcp::endpoint& endpoint) const {
-    return access::AddressUrl(tls != nullptr ? "https" : "http", endpoint.address().to_string(),
+    return access::AddressUrl(secure ? "https" : "http", endpoint.address().to_string(),
                               endpoint.port());
   }
 
@@ -172,8 +173,9 @@ struct HttpServer::Impl {
 
   const HttpOptions options;
   const Dependencies deps;
-  std::shared_ptr<sockets::TlsContext> tls;
-  std::unique_ptr<ServerContext> context;  // outlives the connections
+  std::shared_ptr<sockets::TlsContext> tls;  // accept loop, after Start()
+  bool secure = false;                       // constant after Start()
+  std::unique_ptr<ServerContext> context;    // outlives the connections
   std::vector<std::shared_ptr<IoLoop>> loops;
   std::shared_ptr<IoLoop> accept_loop;
   std::vector<std::unique_ptr<sockets::Acceptor>> acceptors;  // accept loop, after Start()
@@ -200,6 +202,17 @@ std::string HttpServer::ollama_address() const {
 
 bool HttpServer::Drain(Duration limit) { return impl_->Drain(limit); }
 void HttpServer::Stop() { impl_->Stop(); }
+Result<std::function<void()>> HttpServer::PrepareReload(const HttpOptions& options) {
+  RETURN_IF_ERROR(CheckBind(options));
+  ASSIGN_OR_RETURN(const std::shared_ptr<sockets::TlsContext> tls, sockets::LoadTlsOf(options));
+  if ((tls != nullptr) != impl_->secure)
+    return BadValue("tls-cert", "TLS can be turned on and off by a restart only");
+  return std::function<void()>([impl = impl_.get(), tls, key = options.api_key] {
+    impl->context->HideKey(key);
+    boost::asio::post(impl->accept_loop->context(), [impl, tls] { impl->tls = tls; });
+  });
+}
+
 int HttpServer::open_connections() const {
   return impl_->context == nullptr ? 0 : impl_->context->connections.load();
 }

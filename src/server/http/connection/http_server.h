@@ -9,6 +9,7 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -116,6 +117,11 @@ struct HttpOptions {
   SocketLimits socket;
 };
 
+// Options whose values have changed: those that were applied, and those that need a restart.
+struct ReloadReport {
+  std::vector<std::string> applied, needs_restart;
+};
+
 // Checks whether the server may listen with these options (access/listen_rules.h).
 Status CheckBind(const HttpOptions& options);
 
@@ -141,6 +147,9 @@ class HttpServer {
     idempotency::IdempotencyKeys* idempotency_keys =
         nullptr;  // for Idempotency-Key on routes that generate or embed
     api::AdapterControl* adapters = nullptr;  // for /v1/load_lora_adapter and its counterpart
+    // For POST /admin/reload: reads the configuration again. Blocks for files; any thread. May be
+    // null.
+    std::function<Result<ReloadReport>()> reload = {};
   };
 
   HttpServer(HttpOptions options, Dependencies dependencies);
@@ -158,6 +167,12 @@ class HttpServer {
   // unanswered at the limit.
   bool Drain(Duration limit);
   void Stop();  // cancels and closes everything at once; joins the threads
+
+  // Checks other options, and reads the TLS files that they name. The result applies the TLS files
+  // to connections that are accepted from then on, and hides the options' key in logs; all other
+  // options stay. Call it between Start() and Stop(). Errors: those of CheckBind and of
+  // sockets::LoadServerTls; invalid_value if TLS would be turned on or off.
+  Result<std::function<void()>> PrepareReload(const HttpOptions& options);
 
   int open_connections() const;
   int active_requests() const;

@@ -230,7 +230,7 @@ void RequestContext::Report(int code, Duration took, uint64_t sent_bytes) {
                            {{"id", id_},
                             {"peer", peer_},
                             {"method", IsKnownMethod(request_.method) ? request_.method : "-"},
-                            {"path", PathForLog(request_.target, server_.options.api_key)},
+                            {"path", PathForLog(request_.target, server_.hidden_key())},
                             {"route", decision_.name()},
                             {"status", code},
                             {"ms", ToMillis(took)},

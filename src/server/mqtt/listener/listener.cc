@@ -48,6 +48,9 @@ class Port {
   }
   int number() const { return acceptor_.bound().port(); }  // after Listen()
 
+  // For connections that are accepted from now on. Null for plain TCP.
+  void UseTls(std::shared_ptr<sockets::TlsContext> tls) { tls_ = std::move(tls); }
+
   // Continues accepting, unless it already does or there are too many connections.
   void Accept() { acceptor_.Accept(); }
   void Close() { acceptor_.Close(); }
@@ -78,7 +81,7 @@ class Port {
   }
 
   Loop& loop_;
-  const std::shared_ptr<sockets::TlsContext> tls_;
+  std::shared_ptr<sockets::TlsContext> tls_;
   const access::WebRule* const websocket_;
   sockets::Acceptor acceptor_;
 };
@@ -162,6 +165,18 @@ void Listener::Revoke(std::string credential) {
   Impl* const impl = impl_.get();
   impl->loop.inbox()->Post([impl, credential = std::move(credential)] {
     impl->loop.ForEach([&](Connection& connection) { connection.Revoke(credential); });
+  });
+}
+
+Result<std::function<void()>> Listener::LoadTls(const ListenerOptions& options) {
+  ASSIGN_OR_RETURN(std::shared_ptr<sockets::TlsContext> tls, sockets::LoadTlsOf(options));
+  if ((tls != nullptr) != !impl_->options.tls_cert_file.empty())
+    return BadValue("tls-cert", "TLS can be turned on and off by a restart only");
+  return std::function<void()>([impl = impl_.get(), tls = std::move(tls)] {
+    impl->loop.inbox()->Post([impl, tls] {
+      if (impl->plain != nullptr) impl->plain->UseTls(tls);
+      if (impl->websocket != nullptr) impl->websocket->UseTls(tls);
+    });
   });
 }
 

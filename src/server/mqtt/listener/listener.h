@@ -6,6 +6,7 @@
 // Start and Stop must be called by one thread; Publish by any.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -50,6 +51,11 @@ class Listener final : public MessagePort {
   Status Start();
   int port() const;            // after Start(); -1 = none
   int websocket_port() const;  // after Start(); -1 = none
+
+  // Reads the TLS files that `options` name. The result makes connections that are accepted from
+  // then on use them; call it before Stop(). Errors: those of sockets::LoadServerTls; invalid_value
+  // if TLS would be turned on or off.
+  Result<std::function<void()>> LoadTls(const ListenerOptions& options);
 
   // Sends every client a DISCONNECT (0x8B), allows a second for reading it, closes all connections
   // and joins the thread.
