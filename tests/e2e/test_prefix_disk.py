@@ -13,7 +13,7 @@ import random_models
 from harness import MODEL, STAND_IN, Server, amount, default_model, eventually, figure, make_key
 from test_memory_kinds import KINDS, WORDS
 
-PROMPT_WORDS = amount(300, 700, 4500)  # of the long prompt: 6,000 tokens in the full amount
+PROMPT_WORDS = amount(300, 700, 6000)  # of the long prompt, some 6,000 tokens in full
 
 
 def text(seed, words):

@@ -207,10 +207,13 @@ TEST(DecoderMemory, ShortMemoryChangesNoAnswer) {
 
 // Row R25: what a store gives back after a restart has the bits that it was given.
 TEST(DecoderMemory, APrefixFromAStoreChangesNoAnswer) {
+  int tested = 0;
   for (const FamilyGolden& golden : FamilyGoldens()) {
     SCOPED_TRACE(golden.family);
     const auto weights = LoadGguf(golden, model::WeightMode::kInt8, tensor::DType::kQ8_0);
     ASSERT_TRUE(weights.ok()) << weights.status();
+    if ((*weights)->config().context_length < 256 || golden.ids.size() < 70) continue;
+    ++tested;
     const engine::Request first =
         AskFor(std::vector<TokenId>(golden.ids.begin(), golden.ids.begin() + 70), 90, 0);
     MemoryServer alone(*weights, /*ample=*/true);
@@ -238,6 +241,7 @@ TEST(DecoderMemory, APrefixFromAStoreChangesNoAnswer) {
     EXPECT_GE(RowsInCommon(alone.served(), after.served()), 30);
     EXPECT_EQ(after.served().violation, "");
   }
+  EXPECT_GE(tested, 20);
 }
 
 }  // namespace
