@@ -181,7 +181,9 @@ Result<api::Generation> AliasInference::Generate(api::GenerateRequest request,
                                   ? TargetOf(entry->alias, std::string_view(request.request_id))
                                   : entry->Choose(request.user, number);
   std::optional<api::GenerateRequest> copy;
-  if (!scores_label && IsCopied(entry->alias, number)) copy = CopyFor(request, entry->alias.shadow);
+  // A prefix is pinned once, and a shadow's pin would outlive it.
+  const bool copied = !scores_label && !request.pin && IsCopied(entry->alias, number);
+  if (copied) copy = CopyFor(request, entry->alias.shadow);
   request.model = target.model;
   ASSIGN_OR_RETURN(api::Generation generation,
                    models_.Generate(std::move(request), std::move(waker)));

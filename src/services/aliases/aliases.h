@@ -79,6 +79,12 @@ class AliasInference final : public api::Inference {
   Result<std::string> Detokenize(const api::DetokenizeRequest& request) override;
   void TokenizeLater(api::TokenizeRequest request, Done<api::TokenizeResult> done) override;
   void DetokenizeLater(api::DetokenizeRequest request, Done<std::string> done) override;
+  Result<std::vector<api::PinnedPrefix>> Pins(const std::string& tenant) const override {
+    return models_.Pins(tenant);
+  }
+  Status Unpin(const std::string& tenant, const std::string& id) override {
+    return models_.Unpin(tenant, id);
+  }
   // Aliases follow the models, described as the first of their targets that is served.
   std::vector<api::ModelInfo> Models() const override;
   api::LoadSnapshot Load() const override { return models_.Load(); }
