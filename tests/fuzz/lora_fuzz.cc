@@ -106,11 +106,13 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     return 0;
   }
   const ModelConfig base = Base();
-  const auto adapter = LoraAdapter::Load(*file, base, 0.5);
-  if (adapter.ok()) {
-    CheckAdapter(**adapter, base);
-  } else {
-    CheckRefusal(adapter.status());
+  for (const bool narrow : {false, true}) {
+    const auto adapter = LoraAdapter::Load(*file, base, {.scale = 0.5, .narrow = narrow});
+    if (adapter.ok()) {
+      CheckAdapter(**adapter, base);
+    } else {
+      CheckRefusal(adapter.status());
+    }
   }
   return 0;
 }

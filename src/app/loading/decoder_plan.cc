@@ -104,15 +104,19 @@ Status AddVectors(const LoadContext& context, const model::DecoderCheckpoint& ch
   return OkStatus();
 }
 
-// ServedModel::load_adapter of a decoder of that configuration and digest.
-gateway::AdapterLoader AdapterLoaderFor(const model::ModelConfig& config, std::string digest) {
+// ServedModel::load_adapter of a decoder of that configuration, arithmetic and digest.
+gateway::AdapterLoader AdapterLoaderFor(const model::ModelConfig& config, model::WeightMode mode,
+                                        std::string digest) {
   const auto base = std::make_shared<const model::ModelConfig>(config);
-  return [base, digest = std::move(digest)](const std::string& path, const std::string& root,
-                                            double scale) -> Result<gateway::LoadedAdapter> {
+  return [base, mode, digest = std::move(digest)](const std::string& path, const std::string& root,
+                                                  double scale) -> Result<gateway::LoadedAdapter> {
     const model::Family* const family = model::FamilyOfArchitecture(base->architecture);
     ASSIGN_OR_RETURN(model::LoraFile file, model::LoraFile::Open(path, *family, root));
-    ASSIGN_OR_RETURN(const std::shared_ptr<const model::LoraAdapter> lora,
-                     model::LoraAdapter::Load(file, *base, scale, digest));
+    ASSIGN_OR_RETURN(
+        const std::shared_ptr<const model::LoraAdapter> lora,
+        model::LoraAdapter::Load(
+            file, *base,
+            {.scale = scale, .base_digest = digest, .narrow = mode != model::WeightMode::kF32}));
     gateway::LoadedAdapter loaded;
     loaded.summary = fmt::format("LoRA of rank {}, {} matrices, {} MiB", lora->max_rank(),
                                  lora->matrices(), (lora->bytes() + (1 << 20) - 1) >> 20);
@@ -317,7 +321,7 @@ Result<std::shared_ptr<const gateway::ServedModel>> DecoderPlan::Load(
         });
   }
   if (runner_options.adapters)
-    served.load_adapter = AdapterLoaderFor(instance->weights->config(), served.info.digest);
+    served.load_adapter = AdapterLoaderFor(instance->weights->config(), mode, served.info.digest);
   served.engine = std::shared_ptr<engine::Engine>(instance, instance->engine.get());
   return std::shared_ptr<const gateway::ServedModel>(std::move(served_model));
 }

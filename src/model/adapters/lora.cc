@@ -6,6 +6,7 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <map>
 #include <optional>
 #include <span>
@@ -186,6 +187,17 @@ class LoraTargets {
 
 namespace {
 
+// Divides values by a power of two so that their greatest magnitude lies in [0.5, 1), and returns
+// its exponent.
+int Fit(std::vector<float>& values) {
+  float greatest = 0;
+  for (const float value : values) greatest = std::max(greatest, std::abs(value));
+  int exponent = 0;
+  (void)std::frexp(greatest, &exponent);
+  for (float& value : values) value = std::ldexp(value, -exponent);
+  return exponent;
+}
+
 // Gate and up as one matrix, as phi3 has them: gates first.
 LoraTarget JoinedGateUp(const ModelConfig& base, int layer, LoraTarget up) {
   LoraColumns gate = up.columns.front();
@@ -202,13 +214,8 @@ LoraTarget JoinedGateUp(const ModelConfig& base, int layer, LoraTarget up) {
 // One load; one thread.
 class LoraPacker {
  public:
-  LoraPacker(const LoraFile& file, const ModelConfig& base, double scale,
-             std::string_view base_digest)
-      : file_(file),
-        base_(base),
-        scale_(scale),
-        base_digest_(base_digest),
-        adapter_(new LoraAdapter) {}
+  LoraPacker(const LoraFile& file, const ModelConfig& base, const LoraOptions& options)
+      : file_(file), base_(base), options_(options), adapter_(new LoraAdapter) {}
 
   Result<std::shared_ptr<const LoraAdapter>> Load() {
     if (FamilyOfArchitecture(base_.architecture)->gguf_scales != nullptr) {
@@ -282,7 +289,7 @@ class LoraPacker {
       expand.columns = static_cast<int>(columns.rows.size());
       expand.first_column = columns.first;
       expand.step = columns.step;
-      expand.scale = static_cast<float>(static_cast<double>(module.scale) * scale_);
+      expand.scale = static_cast<float>(static_cast<double>(module.scale) * options_.scale);
       product.expands.push_back(expand);
     }
     parts_[index].push_back(part);
@@ -301,7 +308,10 @@ class LoraPacker {
     });
     adapter_->type_ = same && first == tensor::DType::kF16    ? LowRankType::kF16
                       : same && first == tensor::DType::kBF16 ? LowRankType::kBf16
+                      : options_.narrow                       ? LowRankType::kF16
                                                               : LowRankType::kF32;
+    fits_ = options_.narrow &&
+            !(same && (first == tensor::DType::kF16 || first == tensor::DType::kBF16));
   }
 
   // Sets where each matrix is, from `base` on. Returns the bytes of all.
@@ -328,14 +338,16 @@ class LoraPacker {
       digest.Update(std::as_bytes(std::span(text.data(), text.size())));
     };
     add(file_.front_digest);
-    add(fmt::format(" {} {}", scale_, base_digest_));
+    add(fmt::format(" {} {}", options_.scale, options_.base_digest));
+    if (fits_) add(" f16");
     for (size_t i = 0; i < parts_.size(); ++i) {
       LoraProduct& product = adapter_->products_[i];
       for (const Part& part : parts_[i]) {
         const LoraModule& module = *part.module;
-        ASSIGN_OR_RETURN(const std::vector<float> a, ReadFinite(*file_.tensors, *module.a));
-        ASSIGN_OR_RETURN(const std::vector<float> b, ReadFinite(*file_.tensors, *module.b));
+        ASSIGN_OR_RETURN(std::vector<float> a, ReadFinite(*file_.tensors, *module.a));
+        ASSIGN_OR_RETURN(std::vector<float> b, ReadFinite(*file_.tensors, *module.b));
         for (const auto* values : {&a, &b}) digest.Update(std::as_bytes(std::span(*values)));
+        const int taken = fits_ ? Fit(a) + Fit(b) : 0;
         const auto rank = static_cast<int>(module.a->shape.rows());
         for (int row = 0; row < rank; ++row) {
           for (int k = 0; k < product.inputs; ++k) {
@@ -345,7 +357,11 @@ class LoraPacker {
           }
         }
         for (size_t c = 0; c < part.columns.size(); ++c) {
-          const LoraExpand& expand = product.expands[part.first_expand + c];
+          LoraExpand& expand = product.expands[part.first_expand + c];
+          const double scale = std::ldexp(double{expand.scale}, taken);
+          if (std::abs(scale) > double{std::numeric_limits<float>::max()})
+            return Named(module, Refuse("adapter_config", "its values are too large"));
+          expand.scale = static_cast<float>(scale);
           for (int column = 0; column < expand.columns; ++column) {
             const auto row = static_cast<size_t>(part.columns[c].rows[static_cast<size_t>(column)]);
             for (int k = 0; k < rank; ++k)
@@ -370,7 +386,7 @@ class LoraPacker {
       std::memcpy(to, &value, sizeof value);
       return;
     }
-    // The value came from this type: nothing is rounded.
+    // Rounds only what Fit changed: else the value came from this type.
     const auto bits = adapter_->type_ == LowRankType::kF16
                           ? tensor::FloatToHalf(value)
                           : static_cast<uint16_t>(std::bit_cast<uint32_t>(value) >> 16);
@@ -379,18 +395,18 @@ class LoraPacker {
 
   const LoraFile& file_;
   const ModelConfig& base_;
-  const double scale_;
-  const std::string_view base_digest_;
+  const LoraOptions& options_;
+  bool fits_ = false;  // the values are not of the type that the adapter keeps
   std::shared_ptr<LoraAdapter> adapter_;
   std::vector<std::vector<Part>> parts_;  // as LoraAdapter::products_
 };
 
 Result<std::shared_ptr<const LoraAdapter>> LoraAdapter::Load(const LoraFile& file,
-                                                             const ModelConfig& base, double scale,
-                                                             std::string_view base_digest) {
-  if (!std::isfinite(scale))
+                                                             const ModelConfig& base,
+                                                             const LoraOptions& options) {
+  if (!std::isfinite(options.scale))
     return Refuse("adapter_config", "the scale of the adapter is not a finite number");
-  return LoraPacker(file, base, scale, base_digest).Load();
+  return LoraPacker(file, base, options).Load();
 }
 
 }  // namespace tutti::model

@@ -2,9 +2,9 @@
 //
 // Immutable and shared: requests, steps and threads hold references, and the memory is freed with
 // the last one, so that an adapter can be unloaded while requests use it. The file may be closed
-// once Load returns. Values keep 16 bits where all of the file's have the same such type, else they
-// are float32; both are exact. Rows of q and k are in the order of the base's, whatever form either
-// came in.
+// once Load returns. Values keep 16 bits where all of the file's have the same such type, which is
+// exact; else LoraOptions decide. Rows of q and k are in the order of the base's, whatever form
+// either came in.
 #pragma once
 
 #include <cstddef>
@@ -51,15 +51,23 @@ struct LoraProduct {
   std::vector<LoraExpand> expands;
 };
 
+struct LoraOptions {
+  double scale = 1;  // multiplies the file's own
+  std::string_view base_digest = "";
+  // Keeps float32 values in fp16, each matrix times a power of two so that its greatest magnitude
+  // lies in [0.5, 1): for bases whose own arithmetic is coarser. Else they stay float32.
+  bool narrow = false;
+};
+
 class LoraAdapter {
  public:
-  // Packs an adapter for a base of this shape and digest. `scale` multiplies the file's own.
+  // Packs an adapter for a base of this shape.
   // Errors: adapter_target for a matrix that the base lacks or that adapters cannot change;
   // adapter_shape for the first one of another shape, with both shapes; model_nonfinite;
   // out_of_memory; and those of reading.
   static Result<std::shared_ptr<const LoraAdapter>> Load(const LoraFile& file,
-                                                         const ModelConfig& base, double scale = 1,
-                                                         std::string_view base_digest = "");
+                                                         const ModelConfig& base,
+                                                         const LoraOptions& options = {});
 
   const LoraProduct& product(int layer, LoraPlace place) const {
     return products_[static_cast<size_t>(layer) * kLoraPlaces + static_cast<size_t>(place)];
@@ -68,8 +76,8 @@ class LoraAdapter {
   int max_rank() const { return max_rank_; }
   size_t matrices() const { return matrices_; }  // of the base that it changes
   size_t bytes() const { return arena_.size(); }
-  // SHA-256 of the files' contents, the scale and the base's digest, in lower-case hex: models with
-  // equal digests give equal answers.
+  // SHA-256 of the files' contents, the scale, the kept type and the base's digest, in lower-case
+  // hex: models with equal digests give equal answers.
   const std::string& digest() const { return digest_; }
 
  private:

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <filesystem>
@@ -10,6 +11,7 @@
 
 #include "model/testing/decoder_folder.h"
 #include "model/testing/lora_files.h"
+#include "tensor/blocks.h"
 
 namespace tutti::model {
 namespace {
@@ -46,11 +48,12 @@ ModelConfig ConfigOf(const CheckpointSpec& spec) {
 const Family& Llama() { return *FamilyOfArchitecture("llama"); }
 
 Result<std::shared_ptr<const LoraAdapter>> LoadGguf(const gguf::testing::Writer& writer,
-                                                    const ModelConfig& base, double scale = 1) {
+                                                    const ModelConfig& base,
+                                                    const LoraOptions& options = {}) {
   auto file = gguf::File::FromSource(gguf::MemorySource(writer.Build()));
   if (!file.ok()) return file.status();
   ASSIGN_OR_RETURN(const LoraFile opened, LoraFile::FromGguf(*file, Llama()));
-  return LoraAdapter::Load(opened, base, scale);
+  return LoraAdapter::Load(opened, base, options);
 }
 
 constexpr std::string_view kPeftConfig = R"({"peft_type":"LORA","r":8,"lora_alpha":16})";
@@ -77,7 +80,7 @@ TEST(LoraTest, PacksEachMatrixWhereItsColumnsAre) {
   const CheckpointSpec base = LoraBase();
   const LoraSpec spec;
   const std::vector<LoraMatrix> matrices = LoraMatrices(base, spec);
-  const auto adapter = LoadGguf(LoraGguf(matrices, spec), ConfigOf(base), 0.5);
+  const auto adapter = LoadGguf(LoraGguf(matrices, spec), ConfigOf(base), {.scale = 0.5});
   ASSERT_TRUE(adapter.ok()) << adapter.status();
   EXPECT_EQ((*adapter)->matrices(), 14u);
   EXPECT_EQ((*adapter)->max_rank(), 8);
@@ -141,6 +144,61 @@ TEST(LoraTest, KeepsSixteenBitsExactly) {
     ASSERT_TRUE(narrow.ok()) << narrow.status();
     EXPECT_EQ((*narrow)->bytes() * 2, (*wide)->bytes());
   }
+}
+
+TEST(LoraTest, NarrowsFloatsToFp16OfFullPrecision) {
+  const CheckpointSpec base = LoraBase();
+  LoraSpec spec;
+  spec.targets = {"ffn_down"};
+  std::vector<LoraMatrix> matrices = LoraMatrices(base, spec);
+  for (float& value : matrices[0].a) value = std::ldexp(value, -60);
+  for (float& value : matrices[0].b) value = std::ldexp(value, 40);
+  const auto wide = LoadGguf(LoraGguf(matrices, spec), ConfigOf(base));
+  const auto narrow = LoadGguf(LoraGguf(matrices, spec), ConfigOf(base), {.narrow = true});
+  ASSERT_TRUE(wide.ok() && narrow.ok()) << narrow.status();
+  EXPECT_EQ((*narrow)->type(), kernels::LowRankType::kF16);
+  EXPECT_EQ((*narrow)->bytes() * 2, (*wide)->bytes());
+  EXPECT_NE((*narrow)->digest(), (*wide)->digest());
+  const LoraProduct& full = (*wide)->product(0, LoraPlace::kFeedForwardOutput);
+  const LoraProduct& half = (*narrow)->product(0, LoraPlace::kFeedForwardOutput);
+  const auto half_at = [](const std::byte* weight, int inner, int k, int column) {
+    uint16_t bits;
+    std::memcpy(&bits,
+                weight + static_cast<size_t>((column / kLowRankPanel * inner + k) * kLowRankPanel +
+                                             column % kLowRankPanel) *
+                             sizeof bits,
+                sizeof bits);
+    return tensor::HalfToFloat(bits);
+  };
+  // One power of two for each matrix; what is left is fp16's rounding.
+  const double ratio = double{half.expands[0].scale} / double{full.expands[0].scale};
+  float greatest_a = 0, greatest_b = 0;
+  int exponent = 0;
+  EXPECT_EQ(std::frexp(ratio, &exponent), 0.5);
+  for (int k = 0; k < 8; ++k) {
+    for (int i = 0; i < 64; ++i) {
+      const double a = At(full.shrink, 96, i, k), b = At(full.expands[0].weight, 8, k, i);
+      const float half_a = half_at(half.shrink, 96, i, k);
+      const float half_b = half_at(half.expands[0].weight, 8, k, i);
+      greatest_a = std::max(greatest_a, std::abs(half_a));
+      greatest_b = std::max(greatest_b, std::abs(half_b));
+      const double product = double{half_a} * double{half_b} * double{half.expands[0].scale};
+      EXPECT_NEAR(product, a * b * double{full.expands[0].scale},
+                  std::abs(product) / 512 + std::ldexp(double{half.expands[0].scale}, -20));
+    }
+  }
+  EXPECT_TRUE(greatest_a > 0.25f && greatest_a <= 1 && greatest_b > 0.25f && greatest_b <= 1);
+  // 16-bit files stay as they are, and sums beyond float32 are refused.
+  spec.type = tensor::DType::kBF16;
+  const auto kept = LoadGguf(LoraGguf(matrices, spec), ConfigOf(base), {.narrow = true});
+  ASSERT_TRUE(kept.ok()) << kept.status();
+  EXPECT_EQ((*kept)->type(), kernels::LowRankType::kBf16);
+  EXPECT_EQ((*kept)->digest(), (*LoadGguf(LoraGguf(matrices, spec), ConfigOf(base)))->digest());
+  spec.type = tensor::DType::kF32;
+  for (auto* values : {&matrices[0].a, &matrices[0].b}) (*values)[3] = 1e38f;
+  EXPECT_THAT(
+      LoadGguf(LoraGguf(matrices, spec), ConfigOf(base), {.narrow = true}).status().message(),
+      HasSubstr("its values are too large"));
 }
 
 TEST(LoraTest, ScalesAsPeftDoes) {
@@ -320,7 +378,8 @@ TEST(LoraTest, OpensAFolder) {
   const auto adapter = LoraAdapter::Load(*opened, ConfigOf(base));
   ASSERT_TRUE(adapter.ok()) << adapter.status();
   // Another scale is another adapter.
-  EXPECT_NE((*LoraAdapter::Load(*opened, ConfigOf(base), 0.5))->digest(), (*adapter)->digest());
+  EXPECT_NE((*LoraAdapter::Load(*opened, ConfigOf(base), {.scale = 0.5}))->digest(),
+            (*adapter)->digest());
   std::filesystem::remove_all(path);
 }
 
