@@ -164,9 +164,10 @@ TEST_F(RoutesTest, OperatorRoutesNeedAdminUnlessServerIsOpen) {
   }
   EXPECT_THAT(paths, ::testing::UnorderedElementsAre(
                          "/v2/repository/models/fake/load", "/v2/repository/models/fake/unload",
-                         "/v1/load_lora_adapter", "/v1/unload_lora_adapter"));
-  // What the routes of adapters answer without a folder of adapters.
+                         "/v1/load_lora_adapter", "/v1/unload_lora_adapter", "/admin/reload"));
+  // What they answer without a folder of adapters and a configuration file.
   const auto passed = [](const std::string& path, const char* other) {
+    if (path == "/admin/reload") return HasSubstr("cannot reload");
     return HasSubstr(path.ends_with("_lora_adapter") ? "start with --lora-folder" : other);
   };
   StartServer();
