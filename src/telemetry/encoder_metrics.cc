@@ -1,6 +1,8 @@
 #include "telemetry/encoder_metrics.h"
 
 #include <array>
+#include <functional>
+#include <optional>
 #include <utility>
 
 namespace tutti::telemetry {
@@ -21,6 +23,8 @@ struct EncoderMetrics::Impl {
   const SeriesMaker make;
   const bool with_decoder;
   MetricsRegistry::CollectorHandle collector;
+  std::function<void(const Gauges&)> set_gauges;  // empty without an engine
+  std::optional<Gauge> info;                      // 1 while the model is loaded
 
   Histogram request_items =
       make.Histogram("tutti_encode_request_items", "Texts per request", BatchBuckets());
@@ -65,16 +69,21 @@ EncoderMetrics::EncoderMetrics(MetricsRegistry& registry, Options options)
       .GetGauge("tutti_build_info", "Always 1; the labels describe the build",
                 {{"version", options.version}, {"isa", options.isa}})
       .Set(1);
-  impl_->make
-      .Gauge("tutti_model_info", "Always 1; the labels describe the model",
-             {{"arch", options.architecture},
-              {"quant", options.quantisation},
-              {"digest", options.digest},
-              {"ctx", std::to_string(options.max_tokens)}})
-      .Set(1);
+  impl_->info =
+      impl_->make.Gauge("tutti_model_info", "1 while the model is loaded; the labels describe it",
+                        {{"arch", options.architecture},
+                         {"quant", options.quantisation},
+                         {"digest", options.digest},
+                         {"ctx", std::to_string(options.max_tokens)}});
+  impl_->info->Set(1);
 }
 
-EncoderMetrics::~EncoderMetrics() = default;
+// As ServingMetrics.
+EncoderMetrics::~EncoderMetrics() {
+  impl_->collector.reset();
+  if (impl_->set_gauges) impl_->set_gauges({});
+  if (impl_->info.has_value()) impl_->info->Set(0);
+}
 
 void EncoderMetrics::SetGauges(std::function<Gauges()> read) {
   Impl& i = *impl_;
@@ -82,30 +91,30 @@ void EncoderMetrics::SetGauges(std::function<Gauges()> read) {
   const MetricLabels priority = {{"lane", "interactive"}, {"priority", "interactive"}};
   Gauge items = make.Gauge("tutti_encode_waiting_items", "Texts waiting for a batch");
   if (i.with_decoder) {
-    i.collector = make.registry.AddCollector([read = std::move(read), items]() mutable {
-      items.Set(static_cast<double>(read().waiting_items));
-    });
-    return;
+    i.set_gauges = [items](const Gauges& now) mutable {
+      items.Set(static_cast<double>(now.waiting_items));
+    };
+  } else {
+    i.set_gauges =
+        [items, requests = make.Gauge("tutti_queue_requests", "Requests in the queue", priority),
+         tokens = make.Gauge("tutti_queue_tokens", "Prompt tokens in the queue", priority),
+         oldest = make.Gauge("tutti_queue_oldest_seconds",
+                             "Age of the oldest request in the queue, in seconds", priority),
+         wait = make.Gauge("tutti_predicted_wait_seconds",
+                           "Predicted queue wait of a new request, in seconds", priority),
+         heartbeat = make.Gauge("tutti_engine_heartbeat_age_seconds",
+                                "Time since the step loop last made progress, in seconds")](
+            const Gauges& now) mutable {
+          requests.Set(now.requests);
+          tokens.Set(static_cast<double>(now.waiting_tokens));
+          oldest.Set(now.oldest_waiting_s);
+          wait.Set(now.predicted_wait_s);
+          items.Set(static_cast<double>(now.waiting_items));
+          heartbeat.Set(now.heartbeat_age_s);
+        };
   }
-  i.collector = make.registry.AddCollector(
-      [read = std::move(read), items,
-       requests = make.Gauge("tutti_queue_requests", "Requests in the queue", priority),
-       tokens = make.Gauge("tutti_queue_tokens", "Prompt tokens in the queue", priority),
-       oldest = make.Gauge("tutti_queue_oldest_seconds",
-                           "Age of the oldest request in the queue, in seconds", priority),
-       wait = make.Gauge("tutti_predicted_wait_seconds",
-                         "Predicted queue wait of a new request, in seconds", priority),
-       heartbeat =
-           make.Gauge("tutti_engine_heartbeat_age_seconds",
-                      "Time since the step loop last made progress, in seconds")]() mutable {
-        const Gauges now = read();
-        requests.Set(now.requests);
-        tokens.Set(static_cast<double>(now.waiting_tokens));
-        oldest.Set(now.oldest_waiting_s);
-        wait.Set(now.predicted_wait_s);
-        items.Set(static_cast<double>(now.waiting_items));
-        heartbeat.Set(now.heartbeat_age_s);
-      });
+  i.collector =
+      make.registry.AddCollector([read = std::move(read), set = i.set_gauges] { set(read()); });
 }
 
 void EncoderMetrics::RequestAccepted(int64_t items, int64_t tokens) {

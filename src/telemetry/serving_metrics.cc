@@ -3,8 +3,11 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <optional>
+#include <utility>
+#include <vector>
 
 #include "telemetry/vllm_metrics.h"
 
@@ -89,6 +92,8 @@ struct ServingMetrics::Impl {
   const SeriesMaker make;
   std::optional<VllmMetrics> vllm;
   MetricsRegistry::CollectorHandle collector;
+  std::function<void(const EngineGauges&)> set_gauges;  // empty without an engine
+  std::vector<Gauge> infos;                             // 1 while the model is loaded
 
   // Hot ones, made at once so that they stand at zero before the first request.
   Histogram ttft =
@@ -197,30 +202,33 @@ ServingMetrics::ServingMetrics(MetricsRegistry& registry, Options options)
       .GetGauge("tutti_build_info", "Always 1; the labels describe the build",
                 {{"version", o.version}, {"isa", o.isa}})
       .Set(1);
-  impl_->make
-      .Gauge("tutti_model_info", "Always 1; the labels describe the model",
-             {{"arch", o.architecture},
-              {"quant", o.quantisation},
-              {"digest", o.digest},
-              {"ctx", std::to_string(o.max_model_len)}})
-      .Set(1);
-  impl_->make
-      .Gauge(
-          "tutti_cache_config_info", "Always 1; the labels describe the KV cache",
-          {{"block_size", std::to_string(o.block_tokens)}, {"blocks", std::to_string(o.kv_blocks)}})
-      .Set(1);
+  impl_->infos = {
+      impl_->make.Gauge("tutti_model_info", "1 while the model is loaded; the labels describe it",
+                        {{"arch", o.architecture},
+                         {"quant", o.quantisation},
+                         {"digest", o.digest},
+                         {"ctx", std::to_string(o.max_model_len)}}),
+      impl_->make.Gauge("tutti_cache_config_info",
+                        "1 while the model is loaded; the labels describe the KV cache",
+                        {{"block_size", std::to_string(o.block_tokens)},
+                         {"blocks", std::to_string(o.kv_blocks)}})};
+  for (Gauge& info : impl_->infos) info.Set(1);
 }
 
-ServingMetrics::~ServingMetrics() = default;
+// Counters keep their values for the next load of the model; gauges of an unloaded model are 0.
+ServingMetrics::~ServingMetrics() {
+  impl_->collector.reset();
+  if (impl_->set_gauges) impl_->set_gauges({});
+  for (Gauge& info : impl_->infos) info.Set(0);
+}
 
 void ServingMetrics::SetEngineGauges(std::function<EngineGauges()> read) {
   Impl& i = *impl_;
   const SeriesMaker& make = i.make;
   // Owns what it touches, handles of the registry all of it: a scrape may be under way when the
   // model is unloaded.
-  i.collector = make.registry.AddCollector(
-      [read = std::move(read), vllm = i.vllm,
-       running = make.Gauge("tutti_running_sequences", "Running sequences"),
+  i.set_gauges =
+      [vllm = i.vllm, running = make.Gauge("tutti_running_sequences", "Running sequences"),
        waiting =
            make.Gauge("tutti_waiting_sequences", "Waiting sequences", {{"reason", "capacity"}}),
        deferred =
@@ -236,10 +244,9 @@ void ServingMetrics::SetEngineGauges(std::function<EngineGauges()> read) {
        prefixes = i.prefixes,
        pinned = make.Gauge("tutti_kv_pinned_blocks", "KV blocks held by pinned prefixes"),
        usage = make.Gauge("tutti_kv_usage_ratio", "Share of the KV blocks in use, 0 to 1"),
-       heartbeat =
-           make.Gauge("tutti_engine_heartbeat_age_seconds",
-                      "Time since the step loop last made progress, in seconds")]() mutable {
-        const EngineGauges now = read();
+       heartbeat = make.Gauge("tutti_engine_heartbeat_age_seconds",
+                              "Time since the step loop last made progress, in seconds")](
+          const EngineGauges& now) mutable {
         // Either kind of blocks may be the one that runs short.
         const EngineGauges::Slots& w = now.window_blocks;
         const double used =
@@ -264,7 +271,9 @@ void ServingMetrics::SetEngineGauges(std::function<EngineGauges()> read) {
         if (vllm.has_value()) {
           vllm->Gauges(now, used);
         }
-      });
+      };
+  i.collector =
+      make.registry.AddCollector([read = std::move(read), set = i.set_gauges] { set(read()); });
 }
 
 void ServingMetrics::RequestAccepted(int64_t prompt_tokens, int64_t max_tokens, int n) {
