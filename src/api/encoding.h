@@ -65,6 +65,7 @@ struct EncodeRequest {
   std::shared_ptr<RateLimits> rate_limits;
   CacheControl cache;
   std::shared_ptr<CacheReport> cache_report;
+  std::optional<Duration> keep_alive = {};
   std::string tenant;
   double tenant_weight = 1.0;
   std::shared_ptr<RequestObserver> observer;

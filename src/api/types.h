@@ -238,6 +238,9 @@ struct GenerateRequest {
   std::shared_ptr<RateLimits> rate_limits;  // output, may be null; set before Generate returns
   CacheControl cache;
   std::shared_ptr<CacheReport> cache_report;  // output, may be null; set before the first event
+  // How long the model stays loaded after its last request, from this request on; kForever: always.
+  // Absent: as the operator configured. No effect on pinned models.
+  std::optional<Duration> keep_alive = {};
   // The following are set by services/admission, not by servers:
   std::string tenant;  // unit of isolation: keys the prefix cache and fair share
   // Fair-share weight of the tenant, kMinTenantWeight to kMaxTenantWeight. The weight of the newest
@@ -395,6 +398,31 @@ struct TokenizerInfo {
   std::string chat_template;
 };
 
+// A keep_alive that never ends.
+inline constexpr Duration kForever = Duration::max();
+
+// Whether a model is in memory.
+enum class ModelState : uint8_t {
+  kUnloaded,
+  kLoading,
+  kLoaded,
+  kUnloading,  // takes no new requests; running ones end
+  kFailed,     // the last load failed; the next request tries again
+};
+constexpr std::string_view ModelStateName(ModelState state) {
+  constexpr std::string_view kNames[] = {"unloaded", "loading", "loaded", "unloading", "failed"};
+  return kNames[static_cast<size_t>(state)];
+}
+
+// What changes while the process runs.
+struct ModelStatus {
+  ModelState state = ModelState::kLoaded;
+  bool pinned = true;          // neither evicted nor unloaded after a keep_alive
+  int64_t memory_bytes = 0;    // weights, KV cache and activations; 0: not known
+  int64_t expires_unix_s = 0;  // unloaded then, unless it is used before; 0: never
+  std::string failure = {};    // kFailed: the reason code
+};
+
 struct ModelInfo {
   std::string id;
   std::string parent = {};  // of an adapter: the id of the model that it changes; else empty
@@ -414,6 +442,8 @@ struct ModelInfo {
   bool answers_any_name = false;
   // The models that requests of an alias go to; set by services/aliases.
   std::vector<std::string> targets;
+  // Models that are not managed at run time are loaded and pinned.
+  ModelStatus status = {};
 };
 
 // Counts of a model's forward passes since it was loaded; read from atomics.

@@ -105,6 +105,8 @@ TEST(ErrorTable, TheStockClientIsToldOnlyWhereItWouldDoTheWrongThing) {
       {"already_finished", false},
       {"adapter_exists", false},
       {"adapter_limit", false},
+      {"model_too_large", false},
+      {"model_load_failed", false},
       {"attempts_exhausted", false},
       {"callback_failed", false},
       {"logits_not_finite", false},

@@ -62,6 +62,10 @@ Result<const api::ModelInfo*> ChooseModel(const EncodingCall& call,
     return each.encoder.has_value() && each.encoder->sparse;
   };
   const api::ModelInfo* model = api::EncoderFor(models, call.request);
+  // Nothing is known yet of a listed model whose files have not been read.
+  if (model != nullptr && model->architecture.empty() &&
+      model->status.state != api::ModelState::kLoaded)
+    return model;
   if (call.kind == EncodingKind::kTeiSparse) {
     const auto found = std::find_if(models.begin(), models.end(), is_sparse);
     if (!named && found != models.end()) model = &*found;

@@ -13,7 +13,7 @@ namespace {
 // The first version with `logprobs`.
 constexpr std::string_view kFollowedVersion = "0.12.11";
 
-// Models stay loaded while the server runs. Ollama shows a time centuries ahead for that.
+// Ollama shows a time centuries ahead for a model that stays loaded.
 constexpr std::string_view kNever = "2318-01-01T00:00:00Z";
 
 const std::string& TemplateOf(const api::ModelInfo& model) {
@@ -56,7 +56,7 @@ std::string ListBody(std::span<const api::ModelInfo> models, const WriteRest& wr
   const auto write = [&](const api::ModelInfo& model, std::string_view name) {
     const std::string tagged = TaggedName(name);
     json.BeginObject().Member("name", tagged).Member("model", tagged);
-    json.Member("size", 0).Member("digest", model.digest);
+    json.Member("size", model.status.memory_bytes).Member("digest", model.digest);
     WriteDetails(model, &json);
     write_rest(model, &json);
     json.EndObject();
@@ -118,8 +118,14 @@ std::string TagsBody(std::span<const api::ModelInfo> models) {
 }
 
 std::string RunningBody(std::span<const api::ModelInfo> models) {
-  return ListBody(models, [](const api::ModelInfo& model, JsonWriter* json) {
-    json->Member("expires_at", kNever).Member("size_vram", 0);
+  std::vector<api::ModelInfo> loaded(models.begin(), models.end());
+  std::erase_if(loaded, [](const api::ModelInfo& model) {
+    return model.status.state != api::ModelState::kLoaded;
+  });
+  return ListBody(loaded, [](const api::ModelInfo& model, JsonWriter* json) {
+    const int64_t expires = model.status.expires_unix_s;
+    json->Member("expires_at", expires == 0 ? std::string(kNever) : TimeText(expires));
+    json->Member("size_vram", 0);
     json->Member("context_length", model.max_model_len);
   });
 }

@@ -8,10 +8,13 @@
 #include "api/encoding.h"
 #include "api/validate.h"
 #include "base/ascii.h"
+#include "base/clock.h"
+#include "base/go_duration.h"
 #include "protocol/encoding/request.h"
 #include "protocol/json/field_error.h"
 #include "protocol/schema/field_check.h"
 #include "protocol/schema/rows.h"
+#include "protocol/schema/table_fields.h"
 
 namespace tutti::protocol::ollama {
 namespace {
@@ -22,7 +25,8 @@ namespace {
 constexpr ScopeSet kOwn = 0;
 constexpr std::string_view kTextsOnly = "the models of this server read text";
 
-using FieldRows = std::vector<FieldSpec>;
+using Fields = TableFields;
+using FieldRows = TableFields::Rows;
 
 FieldRows Joined(FieldRows first, FieldRows second) {
   for (FieldSpec& row : second) first.push_back(std::move(row));
@@ -171,108 +175,24 @@ const FieldRows& ShowRows() {
   return rows;
 }
 
-// An object whose members have been checked against `rows`; refers to the document.
-class Fields {
- public:
-  static Result<Fields> Check(const FieldRows& rows, const Json& value, const std::string& path,
-                              bool strict, IgnoredFields* ignored) {
-    if (!value.is_object()) {
-      if (path.empty()) return InvalidArgument("invalid_json", "the body must be a JSON object");
-      return BadValue(path, path + " must be an object");
-    }
-    const Fields fields(value.get_object(), path);
-    for (const auto& member : value.get_object()) {
-      const std::string_view name(member.key().data(), member.key().size());
-      const auto row = std::find_if(rows.begin(), rows.end(),
-                                    [&](const FieldSpec& each) { return each.name == name; });
-      if (row == rows.end()) {
-        const std::string shown = Excerpt(fields.Param(name.substr(0, 256)));
-        if (strict)
-          return InvalidArgument("unknown_parameter", "unknown field " + shown).WithParam(shown);
-        ignored->Add(fields.Param(name.substr(0, 64)));
-        continue;
-      }
-      if (member.value().is_null()) continue;
-      RETURN_IF_ERROR(CheckValue(*row, member.value(), fields.Param(name)));
-    }
-    for (const FieldSpec& row : rows) {
-      if (row.required && fields.Find(row.name) == nullptr)
-        return IsMissing(fields.Param(row.name));
-    }
-    return fields;
-  }
-
-  // Null: absent or null.
-  const Json* Find(std::string_view name) const {
-    const Json* value = object_->if_contains(name);
-    return value == nullptr || value->is_null() ? nullptr : value;
-  }
-  std::string Param(std::string_view name) const {
-    return path_.empty() ? std::string(name) : path_ + "." + std::string(name);
-  }
-  std::string Text(std::string_view name) const {
-    const Json* value = Find(name);
-    return value == nullptr ? std::string() : std::string(TextOf(*value));
-  }
-  bool Flag(std::string_view name, bool otherwise) const {
-    const Json* value = Find(name);
-    return value == nullptr ? otherwise : value->get_bool();
-  }
-  std::optional<int64_t> Int(std::string_view name) const {
-    const Json* value = Find(name);
-    return value == nullptr ? std::nullopt : AsInteger(*value);
-  }
-  double Number(std::string_view name, double otherwise) const {
-    const Json* value = Find(name);
-    return value == nullptr ? otherwise : value->to_number<double>();
-  }
-
- private:
-  Fields(const JsonObject& object, std::string path) : object_(&object), path_(std::move(path)) {}
-
-  const JsonObject* object_;
-  std::string path_;
-};
-
 // --- values of Ollama's own forms ---
 
-// Whether a duration of Go ("5m", "1h30m", "-1", 0, 300) is zero.
-Result<bool> IsZeroDuration(const Json& value, const std::string& param) {
-  if (value.is_number()) return value.to_number<double>() == 0;
-  const Status bad = MustBe(param, R"(a number of seconds, or a duration such as "5m")");
-  if (!value.is_string()) return bad;
-  constexpr std::array<std::string_view, 8> kUnits = {"ns", "us", "\xC2\xB5s", "\xCE\xBCs",
-                                                      "ms", "s",  "m",         "h"};
-  std::string_view text = TextOf(value);
-  if (text.starts_with('-') || text.starts_with('+')) text.remove_prefix(1);
-  if (text == "0") return true;
-  if (text.empty()) return bad;
-  bool zero = true;
-  while (!text.empty()) {
-    size_t digits = 0, points = 0, at = 0;
-    for (; at < text.size() && ((text[at] >= '0' && text[at] <= '9') || text[at] == '.'); ++at) {
-      ++(text[at] == '.' ? points : digits);
-      zero = zero && (text[at] == '.' || text[at] == '0');
-    }
-    if (digits == 0 || points > 1) return bad;
-    text.remove_prefix(at);
-    // The longest that fits: "ms" before "m".
-    std::string_view unit;
-    for (const std::string_view each : kUnits) {
-      if (text.starts_with(each) && each.size() > unit.size()) unit = each;
-    }
-    if (unit.empty()) return bad;
-    text.remove_prefix(unit.size());
+// A number of seconds, or a duration of Go ("5m", "1h30m"); a negative one is for ever.
+Result<std::optional<Duration>> KeepAliveOf(const Fields& fields) {
+  constexpr double kMostSeconds = 1e9;
+  const Json* value = fields.Find("keep_alive");
+  if (value == nullptr) return std::optional<Duration>();
+  std::optional<Duration> parsed;
+  if (value->is_number()) {
+    const auto seconds = value->to_number<double>();
+    parsed = seconds < 0 || seconds > kMostSeconds ? api::kForever : FromSeconds(seconds);
+  } else if (value->is_string()) {
+    parsed = ParseGoDuration(TextOf(*value));
   }
-  return zero;
-}
-
-// Why a request without a prompt is sent: to load the model, or to unload it.
-Result<std::string> LoadReason(const Fields& fields) {
-  const Json* keep = fields.Find("keep_alive");
-  if (keep == nullptr) return std::string("load");
-  ASSIGN_OR_RETURN(const bool zero, IsZeroDuration(*keep, "keep_alive"));
-  return std::string(zero ? "unload" : "load");
+  if (!parsed.has_value())
+    return MustBe("keep_alive", R"(a number of seconds, or a duration such as "5m")");
+  if (*parsed < Duration::zero()) parsed = api::kForever;
+  return parsed;
 }
 
 Status AddFormat(const Fields& fields, JsonObject* out) {
@@ -429,8 +349,7 @@ Result<JsonObject> Begin(const Fields& fields, bool strict, IgnoredFields* ignor
   JsonObject out;
   out["model"] = UntaggedName(fields.Text("model"));
   out["stream"] = fields.Flag("stream", true);
-  if (const Json* keep = fields.Find("keep_alive"))
-    RETURN_IF_ERROR(IsZeroDuration(*keep, "keep_alive").status());
+  RETURN_IF_ERROR(KeepAliveOf(fields).status());
   RETURN_IF_ERROR(AddFormat(fields, &out));
   RETURN_IF_ERROR(AddOptions(fields, strict, ignored, &out));
   return out;
@@ -464,6 +383,8 @@ Result<GenerationCall> Finish(Dialect dialect, const Fields& fields, JsonObject 
   GenerationCall call = *std::move(parsed);
   call.shown_model = fields.Text("model");
   call.stream = fields.Flag("stream", true);
+  ASSIGN_OR_RETURN(call.keep_alive, KeepAliveOf(fields));
+  for (api::GenerateRequest& request : call.requests) request.keep_alive = call.keep_alive;
   if (fields.Flag("logprobs", false)) {
     call.logprobs = static_cast<int>(fields.Int("top_logprobs").value_or(0));
     for (api::GenerateRequest& request : call.requests) request.sampling.logprobs = call.logprobs;
@@ -474,7 +395,8 @@ Result<GenerationCall> Finish(Dialect dialect, const Fields& fields, JsonObject 
 
 Result<GenerationCall> LoadOnly(const Fields& fields, const IgnoredFields& ignored) {
   GenerationCall call;
-  ASSIGN_OR_RETURN(call.load_reason, LoadReason(fields));
+  ASSIGN_OR_RETURN(call.keep_alive, KeepAliveOf(fields));
+  call.load_reason = call.keep_alive == Duration::zero() ? "unload" : "load";
   call.model = UntaggedName(fields.Text("model"));
   call.shown_model = fields.Text("model");
   call.ignored = ignored.names();
@@ -557,8 +479,7 @@ Result<EncodingCall> ParseEmbed(EncodingKind kind, const Json& body, const Parse
   const bool old = kind == EncodingKind::kOllamaEmbeddings;
   ASSIGN_OR_RETURN(const Fields fields, Fields::Check(old ? EmbeddingsRows() : EmbedRows(), body,
                                                       "", options.strict, &ignored));
-  if (const Json* keep = fields.Find("keep_alive"))
-    RETURN_IF_ERROR(IsZeroDuration(*keep, "keep_alive").status());
+  ASSIGN_OR_RETURN(const std::optional<Duration> keep_alive, KeepAliveOf(fields));
   std::optional<int64_t> context;
   if (const Json* value = fields.Find("options")) {
     ASSIGN_OR_RETURN(const Fields checked,
@@ -598,6 +519,7 @@ Result<EncodingCall> ParseEmbed(EncodingKind kind, const Json& body, const Parse
   if (cut && context.value_or(0) > 0)
     call.request.truncate_tokens = static_cast<int>(std::min<int64_t>(*context, INT32_MAX));
   if (none) call.request.inputs.clear();
+  call.request.keep_alive = keep_alive;
   call.ignored = ignored.names();
   return call;
 }

@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <boost/json/parse.hpp>
+#include <chrono>
+#include <optional>
 #include <variant>
 
 namespace tutti::protocol::ollama {
@@ -217,6 +219,16 @@ TEST(OllamaRequest, WithoutAPromptTheModelIsLoadedOrUnloaded) {
   }
   EXPECT_EQ(ParseChat(Body(R"("messages":[])"), {})->load_reason, "load");
   EXPECT_EQ(Chat(R"("keep_alive":0)")->load_reason, "") << "there is a message to answer";
+}
+
+TEST(OllamaRequest, RequestsCarryTheirKeepAlive) {
+  EXPECT_EQ(Chat(R"("stream":true)")->requests.front().keep_alive, std::nullopt);
+  EXPECT_EQ(Chat(R"("keep_alive":"5m")")->requests.front().keep_alive,
+            Duration(std::chrono::minutes(5)));
+  EXPECT_EQ(Chat(R"("keep_alive":0)")->requests.front().keep_alive, Duration::zero());
+  EXPECT_EQ(Chat(R"("keep_alive":-1)")->requests.front().keep_alive, api::kForever);
+  EXPECT_EQ(Generate(R"("prompt":"","keep_alive":1.5)")->keep_alive,
+            Duration(std::chrono::milliseconds(1500)));
 }
 
 TEST(OllamaRequest, EmbedCutsUnlessItIsToldNotTo) {

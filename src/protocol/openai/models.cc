@@ -3,6 +3,8 @@
 #include "api/encoding.h"
 #include "api/models.h"
 #include "protocol/json/json_writer.h"
+#include "protocol/schema/rows.h"
+#include "protocol/schema/table_fields.h"
 
 namespace tutti::protocol {
 namespace {
@@ -15,6 +17,18 @@ void WriteSampling(const api::SamplingDefaults& defaults, JsonWriter* json) {
   if (defaults.top_p) json->Member("top_p", *defaults.top_p);
   if (defaults.min_p) json->Member("min_p", *defaults.min_p);
   if (defaults.repetition_penalty) json->Member("repetition_penalty", *defaults.repetition_penalty);
+  json->EndObject();
+}
+
+// As llama.cpp's router, which knows no failed state: such a model is unloaded, and failed.
+void WriteStatus(const api::ModelStatus& status, JsonWriter* json) {
+  const bool failed = status.state == api::ModelState::kFailed;
+  json->Key("status").BeginObject();
+  json->Member("value", failed ? "unloaded" : api::ModelStateName(status.state));
+  if (failed) json->Member("failed", true).Member("exit_code", 1).Member("error", status.failure);
+  json->Member("pinned", status.pinned);
+  if (status.memory_bytes > 0) json->Member("memory_bytes", status.memory_bytes);
+  if (status.expires_unix_s > 0) json->Member("expires_at", status.expires_unix_s);
   json->EndObject();
 }
 
@@ -31,7 +45,10 @@ void WriteModel(const api::ModelInfo& model, std::string_view id, JsonWriter* js
   json->Key("tasks").BeginArray();
   for (const std::string_view task : TasksOf(model)) json->String(task);
   json->EndArray();
-  json->Member("digest", model.digest).Member("state", "ready");
+  const api::ModelState state = model.status.state;
+  json->Member("digest", model.digest)
+      .Member("state", state == api::ModelState::kLoaded ? "ready" : api::ModelStateName(state));
+  WriteStatus(model.status, json);
   if (!model.tool_format.empty()) json->Member("tool_format", model.tool_format);
   if (!model.sampling.empty()) WriteSampling(model.sampling, json);
   json->EndObject();
@@ -94,6 +111,14 @@ std::string ModelBody(const api::ModelInfo& model, std::string_view id) {
   JsonWriter json;
   WriteModel(model, id, &json);
   return json.Take();
+}
+
+Result<ModelCall> ParseModelCall(const Json& body, const ParseOptions& options) {
+  static const TableFields::Rows rows = {Required(Text("model", 0, 1, kNameBytes))};
+  IgnoredFields ignored;
+  ASSIGN_OR_RETURN(const TableFields fields,
+                   TableFields::Check(rows, body, "", options.strict, &ignored));
+  return ModelCall{fields.Text("model"), ignored.names()};
 }
 
 std::string TokenizerInfoBody(const api::ModelInfo& model) {

@@ -1,4 +1,5 @@
-// JSON of the served models: OpenAI's model list, TEI's /info, vLLM's /tokenizer_info. Pure.
+// JSON of the served models: OpenAI's model list with llama.cpp's status, TEI's /info, vLLM's
+// /tokenizer_info. Pure.
 #pragma once
 
 #include <span>
@@ -7,6 +8,9 @@
 #include <vector>
 
 #include "api/types.h"
+#include "base/status.h"
+#include "protocol/json/json.h"
+#include "protocol/schema/checked_object.h"
 
 namespace tutti::protocol {
 
@@ -19,6 +23,14 @@ std::vector<std::string_view> TasksOf(const api::ModelInfo& model);
 
 std::string ModelListBody(std::span<const api::ModelInfo> models);
 std::string ModelBody(const api::ModelInfo& model, std::string_view id);
+
+// The model of a body of the routes that load and unload: {"model": "NAME"}. Errors:
+// invalid_value, missing_required_parameter, unknown_parameter.
+struct ModelCall {
+  std::string model;
+  std::vector<std::string> ignored;  // unknown fields, for x-tutti-ignored
+};
+Result<ModelCall> ParseModelCall(const Json& body, const ParseOptions& options);
 
 struct InfoLimits {
   int connections = 0;

@@ -13,6 +13,7 @@ namespace tutti::protocol {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
 api::ModelInfo Decoder(const std::string& id) {
   api::ModelInfo model;
@@ -44,8 +45,38 @@ TEST(Models, AreListedWithTheirAliases) {
   EXPECT_EQ(
       ModelListBody(models),
       R"({"object":"list","data":[{"id":"big","object":"model","created":5,"owned_by":"tutti","root":"big","parent":null,"max_model_len":512,)"
-      R"("permission":[],"tasks":["generate"],"digest":"d","state":"ready"},{"id":"alias","object":"model","created":5,"owned_by":"tutti","root":"big",)"
-      R"("parent":null,"max_model_len":512,"permission":[],"tasks":["generate"],"digest":"d","state":"ready"}]})");
+      R"("permission":[],"tasks":["generate"],"digest":"d","state":"ready","status":{"value":"loaded","pinned":true}},{"id":"alias","object":"model","created":5,"owned_by":"tutti","root":"big",)"
+      R"("parent":null,"max_model_len":512,"permission":[],"tasks":["generate"],"digest":"d","state":"ready","status":{"value":"loaded","pinned":true}}]})");
+}
+
+TEST(Models, TheirStatusIsThatOfARouter) {
+  api::ModelInfo model = Decoder("m");
+  model.status = {
+      .state = api::ModelState::kLoaded, .pinned = false, .memory_bytes = 7, .expires_unix_s = 9};
+  EXPECT_THAT(
+      ModelBody(model, "m"),
+      HasSubstr(
+          R"("state":"ready","status":{"value":"loaded","pinned":false,"memory_bytes":7,"expires_at":9})"));
+  model.status = {.state = api::ModelState::kFailed, .failure = "model_load_failed"};
+  EXPECT_THAT(
+      ModelBody(model, "m"),
+      HasSubstr(
+          R"("state":"failed","status":{"value":"unloaded","failed":true,"exit_code":1,"error":"model_load_failed",)"));
+}
+
+TEST(Models, ACallNamesOneModel) {
+  const auto parse = [](const char* text, bool strict = false) {
+    const auto document = ParseJson(text);
+    return ParseModelCall(document->root(), {.strict = strict, .now = {}});
+  };
+  const Result<ModelCall> call = parse(R"({"model":"m","more":1})");
+  ASSERT_TRUE(call.ok()) << call.status();
+  EXPECT_EQ(call->model, "m");
+  EXPECT_THAT(call->ignored, ElementsAre("more"));
+  EXPECT_EQ(parse(R"({"model":"m","more":1})", true).status().reason(), "unknown_parameter");
+  EXPECT_EQ(parse("{}").status().reason(), "missing_required_parameter");
+  EXPECT_EQ(parse(R"({"model":[]})").status().reason(), "invalid_value");
+  EXPECT_EQ(parse("[]").status().reason(), "invalid_json");
 }
 
 TEST(Models, TasksSayWhatAModelCanBeAskedFor) {

@@ -2,10 +2,12 @@
 // decisions to api::GenerateRequest. Pure.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "api/types.h"
+#include "base/clock.h"
 #include "base/status.h"
 #include "protocol/json/json.h"
 #include "protocol/openai/decision_questions.h"
@@ -24,6 +26,7 @@ struct GenerationCall {
   std::string shown_model;  // name of the model in the answer, if it is not `model`
   // Ollama: "load" or "unload" for a call without a prompt, which has no requests.
   std::string load_reason;
+  std::optional<Duration> keep_alive = {};  // as api::GenerateRequest; also without requests
   bool stream = false;
   bool include_usage = false;
   bool continuous_usage = false;

@@ -89,10 +89,10 @@ void Write(const api::GenerateRequest& request, const api::SamplingParams& sampl
   // time and priority, truncation (the tokens of the prompt are in the key), prediction, and cache
   // control. Scores of a continuation and orders to pin are never cached.
   const auto& [request_id, model, prompt, sampling, constraint, max_reasoning_tokens, n, priority,
-               deadline, detached, caller, user, route, rate_limits, cache, cache_report, tenant,
-               tenant_weight, observer, cache_salt, cache_scope, use_prefix_cache, explain_prefix,
-               prediction, truncate_prompt_tokens, call_bytes, score_only, continuation, pin] =
-      request;
+               deadline, detached, caller, user, route, rate_limits, cache, cache_report,
+               keep_alive, tenant, tenant_weight, observer, cache_salt, cache_scope,
+               use_prefix_cache, explain_prefix, prediction, truncate_prompt_tokens, call_bytes,
+               score_only, continuation, pin] = request;
   *words << !cache_scope.empty() << (cache_scope.empty() ? tenant : cache_scope);
   *words << cache_salt << n << score_only;
   *words << max_reasoning_tokens.value_or(-1);
