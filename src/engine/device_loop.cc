@@ -205,6 +205,10 @@ bool EngineBase::draining() const {
   return instance_->admission()->draining.load(std::memory_order_acquire);
 }
 
+int EngineBase::unfinished() const {
+  return instance_->admission()->unfinished.load(std::memory_order_acquire);
+}
+
 bool EngineBase::Drain(TimePoint deadline) {
   CHECK(loop_.started()) << "Drain waits for the engine thread";
   return DrainQueue(*instance_->admission(), *loop_.signal(), clock_, deadline);

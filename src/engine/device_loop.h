@@ -172,6 +172,8 @@ class EngineBase {
   // Refuses new work from now on; requests in flight continue. Idempotent.
   void BeginDrain();
   bool draining() const;
+  // Accepted choices (of an encoder: requests) that have not ended, those in preparation included.
+  int unfinished() const;
   // BeginDrain, then waits until nothing is in flight or `deadline` has passed on the engine's
   // clock; what is left then ends with UNAVAILABLE [draining]. True when everything had finished by
   // itself. Not from the engine thread. Needs a started loop.

@@ -10,8 +10,10 @@ namespace tutti::gateway {
 namespace {
 
 // No two constraints of two models have the same.
+std::string PrefixOf(const ServedModel& model) { return std::to_string(model.instance) + ":"; }
+
 std::string KeyOf(const ServedModel& model, const grammar::Structure& structure) {
-  return std::to_string(model.instance) + ":" + structure.Key();
+  return PrefixOf(model) + structure.Key();
 }
 
 }  // namespace
@@ -103,6 +105,20 @@ void Constraints::KeepLocked(std::string key, std::shared_ptr<grammar::TokenMask
     kept_bytes_ -= kept_.back().bytes;
     kept_.pop_back();
   }
+}
+
+void Constraints::Forget(const ServedModel& model) {
+  {
+    const MutexLock lock(trie_mutex_);
+    tries_.erase(model.instance);
+  }
+  const std::string prefix = PrefixOf(model);
+  const MutexLock lock(mutex_);
+  std::erase_if(kept_, [&](const Kept& kept) {
+    if (!kept.key.starts_with(prefix)) return false;
+    kept_bytes_ -= kept.bytes;
+    return true;
+  });
 }
 
 Result<std::shared_ptr<grammar::TokenMasker>> Constraints::Get(const ServedModel& model,

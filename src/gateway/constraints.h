@@ -46,6 +46,8 @@ class Constraints {
   // Caches `masker`, which Get() has returned for a similar structure, for this one.
   void UseFor(const ServedModel& model, const grammar::Structure& structure,
               const std::string& variant, std::shared_ptr<grammar::TokenMasker> masker);
+  // Releases the grammars and the token trie of a model that is being unloaded.
+  void Forget(const ServedModel& model);
 
  private:
   struct Kept {

@@ -61,6 +61,17 @@ std::vector<TokenId> EncodeLabel(const ServedModel& model, const std::string& la
   return model.tokenizer->Encode(model.chat_template ? label : " " + label, {.add_special = false});
 }
 
+Status CheckGenerates(const ServedModel& model) {
+  if (model.engine != nullptr) return OkStatus();
+  return BadValue("model", "model " + model.info.id + " generates no text");
+}
+
+// Whether another request of the same question covers this one's label.
+bool NothingToCompute(const ServedModel& model, const api::GenerateRequest& request) {
+  return request.continuation && request.continuation->covered &&
+         EncodeLabel(model, request.continuation->text).size() == 1;
+}
+
 // A chat as text for a model without a chat template, up to where a label follows.
 void WritePlainly(api::Prompt* prompt) {
   const auto* const chat = std::get_if<api::ChatPrompt>(prompt);
@@ -121,15 +132,119 @@ bool Gateway::AwaitsModels() const {
   return !expected_.empty();
 }
 
-void Gateway::AddModel(std::shared_ptr<const ServedModel> model) {
+Gateway::~Gateway() {
+  std::vector<WaitingRequests::Entry> left;
+  {
+    const MutexLock lock(mutex_);
+    left = waiting_.TakeAll();
+  }
+  for (const WaitingRequests::Entry& entry : left) entry.resume(Draining());
+}
+
+void Gateway::UseSource(ModelSource* source, const WaitLimits& limits) {
   const MutexLock lock(mutex_);
-  std::erase(expected_, model->info.id);
-  models_.push_back(std::move(model));
+  waiting_.SetLimits(limits);
+  source_ = source;
+}
+
+void Gateway::List(std::vector<api::ModelInfo> listed) {
+  const MutexLock lock(mutex_);
+  listed_ = std::move(listed);
+}
+
+void Gateway::AddModel(std::shared_ptr<const ServedModel> model) {
+  NoteUse(*model, std::nullopt);
+  std::vector<WaitingRequests::Entry> resumed;
+  {
+    const MutexLock lock(mutex_);
+    std::erase(expected_, model->info.id);
+    models_.push_back(model);
+    resumed = waiting_.Take(model->info.id);
+  }
+  for (WaitingRequests::Entry& entry : resumed)
+    pool_.Post([resume = std::move(entry.resume), model] { resume(model); });
+}
+
+void Gateway::RemoveModel(const ServedModel& model) {
+  std::vector<std::shared_ptr<const ServedModel>> removed;
+  {
+    const MutexLock lock(mutex_);
+    std::erase_if(models_, [&](const auto& served) {
+      const bool its_adapter = served->adapter != nullptr && served->engine == model.engine;
+      if (served.get() != &model && !its_adapter) return false;
+      removed.push_back(served);
+      return true;
+    });
+  }
+  for (const auto& served : removed) constraints_.Forget(*served);
+}
+
+void Gateway::FailWaiting(const std::string& model, const Status& why) {
+  std::vector<WaitingRequests::Entry> ended;
+  {
+    const MutexLock lock(mutex_);
+    ended = waiting_.Take(model);
+  }
+  for (const WaitingRequests::Entry& entry : ended) entry.resume(why);
+}
+
+void Gateway::EndWaiting() {
+  std::vector<WaitingRequests::Ended> ended;
+  {
+    const MutexLock lock(mutex_);
+    if (waiting_.size() == 0) return;
+    ended = waiting_.TakeEnded(clock_.Now());
+  }
+  for (const auto& [entry, why] : ended) entry.resume(why);
+}
+
+size_t Gateway::waiting() const {
+  const MutexLock lock(mutex_);
+  return waiting_.size();
+}
+
+void Gateway::NoteUse(const ServedModel& model, std::optional<Duration> keep_alive) const {
+  if (source_ == nullptr) return;  // nobody unloads it
+  ModelUse& use = *model.use;
+  use.last_ns.store(clock_.Now().time_since_epoch().count(), std::memory_order_relaxed);
+  use.keep_alive_ns.store(keep_alive.has_value() ? keep_alive->count() : use.default_keep_alive_ns,
+                          std::memory_order_relaxed);
+}
+
+Gateway::Lookup Gateway::LookLocked(const std::string& name) const {
+  // Until a model is there, nothing can be said of any name.
+  const bool none_listed = listed_.empty() && (source_ == nullptr || !expected_.empty());
+  const bool default_awaited = name.empty() && !expected_.empty();
+  if (models_.empty() && (none_listed || default_awaited))
+    return {.why = Unavailable("model_loading", "the model is still being loaded")};
+  std::string wanted = name;
+  if (name.empty()) {
+    const std::vector<api::ModelInfo> infos = ModelsLocked();
+    const api::ModelInfo* const model = api::DefaultGenerator(infos);
+    if (model == nullptr) return {.why = api::ModelNotFound(name)};
+    wanted = model->id;
+  }
+  for (const auto& model : models_) {
+    if (model->Answers(wanted)) return {.model = model};
+  }
+  if (std::find(expected_.begin(), expected_.end(), wanted) != expected_.end())
+    return {.why = Unavailable("model_loading", "model " + wanted + " is still being loaded")};
+  if (const api::ModelInfo* const listed = api::FindModel(listed_, wanted))
+    return {.listed = listed->id};
+  return {.why = api::ModelNotFound(name)};
+}
+
+Gateway::Lookup Gateway::Look(const std::string& name) const {
+  const MutexLock lock(mutex_);
+  return LookLocked(name);
 }
 
 Status Gateway::AddAdapter(std::shared_ptr<const ServedModel> model, bool replaces) {
   const MutexLock lock(mutex_);
-  const auto is_base = [&](const auto& served) { return served->info.id == model->info.parent; };
+  // Another load of the base has another engine.
+  const auto is_base = [&](const auto& served) {
+    return served->info.id == model->info.parent && served->engine == model->engine;
+  };
   if (std::none_of(models_.begin(), models_.end(), is_base))
     return api::ModelNotFound(model->info.parent);
   for (auto& served : models_) {
@@ -151,26 +266,115 @@ Status Gateway::RemoveAdapter(const std::string& name) {
 }
 
 Result<std::shared_ptr<const ServedModel>> Gateway::Find(const std::string& name) const {
-  const MutexLock lock(mutex_);
-  if (models_.empty()) return Unavailable("model_loading", "the model is still being loaded");
-  std::string wanted = name;
-  if (name.empty()) {
-    std::vector<api::ModelInfo> infos;
-    for (const auto& model : models_) infos.push_back(model->info);
-    wanted = api::DefaultGenerator(infos)->id;
+  Lookup found = Look(name);
+  if (found.model != nullptr) return std::move(found.model);
+  if (!found.listed.empty())
+    return Unavailable("model_loading", "model " + found.listed + " is not loaded");
+  return std::move(found.why);
+}
+
+Status Gateway::WaitFor(WaitingRequests::Entry entry) {
+  entry.since = clock_.Now();
+  const std::string model = entry.model;
+  {
+    const MutexLock lock(mutex_);
+    // Under the lock, so that AddModel() finds the entry if it comes later.
+    if (Lookup found = LookLocked(model); found.model != nullptr) {
+      pool_.Post(
+          [resume = std::move(entry.resume), served = std::move(found.model)] { resume(served); });
+      return OkStatus();
+    }
+    RETURN_IF_ERROR(waiting_.Add(std::move(entry)));
   }
-  for (const auto& model : models_) {
-    if (model->Answers(wanted)) return model;
+  const Status wanted = source_->Want(model);
+  if (!wanted.ok()) FailWaiting(model, wanted);
+  return OkStatus();
+}
+
+Result<std::shared_ptr<const ServedModel>> Gateway::FindWithin(const std::string& name,
+                                                               Duration patience) {
+  Lookup found = Look(name);
+  if (found.model != nullptr) NoteUse(*found.model, std::nullopt);
+  if (found.model != nullptr) return std::move(found.model);
+  if (found.listed.empty()) return std::move(found.why);
+  struct Answer {
+    Mutex mutex;
+    CondVar changed;
+    std::optional<WaitingRequests::Found> found;
+  };
+  const auto answer = std::make_shared<Answer>();
+  RETURN_IF_ERROR(WaitFor({.model = found.listed,
+                           .deadline = clock_.Now() + patience,
+                           .resume = [answer](WaitingRequests::Found model) {
+                             const MutexLock lock(answer->mutex);
+                             answer->found = std::move(model);
+                             answer->changed.NotifyAll();
+                           }}));
+  const MutexLock lock(answer->mutex);
+  while (!answer->found.has_value()) {
+    if (!answer->changed.WaitFor(answer->mutex, patience))
+      return Unavailable("model_loading", "model " + found.listed + " is still being loaded");
   }
-  if (std::find(expected_.begin(), expected_.end(), wanted) != expected_.end())
-    return Unavailable("model_loading", "model " + wanted + " is still being loaded");
-  return api::ModelNotFound(name);
+  return *std::move(answer->found);
 }
 
 Result<api::Generation> Gateway::Generate(api::GenerateRequest request,
                                           std::shared_ptr<Waker> waker) {
+  if (Lookup found = Look(request.model); !found.listed.empty())
+    return Defer(std::move(found.listed), std::move(request), std::move(waker));
   ASSIGN_OR_RETURN(Stepwise accepted, Accept(std::move(request), std::move(waker), false));
   return std::move(accepted.generation);
+}
+
+// The stream exists while the request waits, so that its reader can leave.
+Result<api::Generation> Gateway::Defer(std::string model, api::GenerateRequest request,
+                                       std::shared_ptr<Waker> waker) {
+  RETURN_IF_ERROR(api::ValidateRequest(request));
+  const auto control = std::make_shared<WaitControl>();
+  const auto stream = std::make_shared<api::TokenStream>(std::move(waker),
+                                                         std::exchange(request.observer, nullptr));
+  const TimePoint deadline = request.deadline;
+  const size_t bytes = api::RequestBytes(request);
+  auto held = std::make_shared<api::GenerateRequest>(std::move(request));
+  const auto resume = [this, held, stream, control](WaitingRequests::Found found) {
+    Status status = found.ok() && control->cancelled() ? Cancelled() : found.status();
+    if (status.ok()) {
+      // Moved out at once: the closure may outlive the request.
+      status = Resume(*std::move(found), std::move(*held), stream, *control);
+    }
+    if (!status.ok()) UntilMemory([&] { stream->Finish(status, {}, {}); });
+    if (stream->waker() != nullptr) stream->waker()->Wake();
+  };
+  RETURN_IF_ERROR(WaitFor({.model = std::move(model),
+                           .deadline = deadline,
+                           .bytes = bytes,
+                           .control = control,
+                           .resume = resume}));
+  return api::Generation(stream, control);
+}
+
+Status Gateway::Resume(std::shared_ptr<const ServedModel> model, api::GenerateRequest request,
+                       std::shared_ptr<api::TokenStream> stream, WaitControl& control) try {
+  NoteUse(*model, request.keep_alive);
+  RETURN_IF_ERROR(CheckGenerates(*model));
+  if (NothingToCompute(*model, request)) {
+    stream->Finish(OkStatus(), {}, {});
+    return OkStatus();
+  }
+  KeepMemoryReserve();
+  Result<std::shared_ptr<Pending>> queued = Queue(model, std::move(request));
+  if (!queued.ok()) {
+    if (model->metrics != nullptr) model->metrics->RequestRejected(queued.status().reason());
+    return std::move(queued).status();
+  }
+  const std::shared_ptr<Pending> pending = *std::move(queued);
+  pending->stream = std::move(stream);
+  control.Attach(pending->permit.control());
+  if (Status status = Prepare(*pending); !status.ok())
+    UntilMemory([&] { Refuse(*pending, status); });
+  return OkStatus();
+} catch (const std::bad_alloc&) {
+  return OutOfMemory();
 }
 
 Result<Gateway::Stepwise> Gateway::GenerateStepwise(api::GenerateRequest request,
@@ -181,11 +385,9 @@ Result<Gateway::Stepwise> Gateway::GenerateStepwise(api::GenerateRequest request
 Result<Gateway::Stepwise> Gateway::Accept(api::GenerateRequest request,
                                           std::shared_ptr<Waker> waker, bool stepwise) {
   ASSIGN_OR_RETURN(std::shared_ptr<const ServedModel> model, Find(request.model));
-  if (model->engine == nullptr) {
-    return BadValue("model", "model " + model->info.id + " generates no text");
-  }
-  if (request.continuation && request.continuation->covered &&
-      EncodeLabel(*model, request.continuation->text).size() == 1) {
+  NoteUse(*model, request.keep_alive);
+  RETURN_IF_ERROR(CheckGenerates(*model));
+  if (NothingToCompute(*model, request)) {
     RETURN_IF_ERROR(api::ValidateRequest(request));
     const auto stream = std::make_shared<api::TokenStream>(std::move(waker), request.observer);
     stream->Finish(OkStatus(), {}, {});
@@ -503,34 +705,125 @@ uint64_t Gateway::DrawSeed() {
   return generator();
 }
 
-Result<api::TokenizeResult> Gateway::Tokenize(const api::TokenizeRequest& request) {
-  ASSIGN_OR_RETURN(const std::shared_ptr<const ServedModel> model, Find(request.model));
+namespace {
+
+Result<api::TokenizeResult> TokenizeWith(const ServedModel& model,
+                                         const api::TokenizeRequest& request) {
   RETURN_IF_ERROR(CheckTools(request.prompt));
-  ASSIGN_OR_RETURN(PreparedPrompt prompt, PreparePrompt(*model, request.prompt, UnixSeconds()));
+  ASSIGN_OR_RETURN(PreparedPrompt prompt, PreparePrompt(model, request.prompt, UnixSeconds()));
   api::TokenizeResult result;
   result.tokens = std::move(prompt.tokens);
   result.text = std::move(prompt.text);
-  result.max_model_len = model->info.max_model_len;
+  result.max_model_len = model.info.max_model_len;
   if (!request.pieces) return result;
   if (result.tokens.size() > api::kMaxPieces) return api::TooManyPieces(result.tokens.size());
   for (const TokenId id : result.tokens) {
-    result.pieces.emplace_back(model->tokenizer->Piece(id));
-    result.special.push_back(model->tokenizer->vocabulary().IsSpecial(id));
+    result.pieces.emplace_back(model.tokenizer->Piece(id));
+    result.special.push_back(model.tokenizer->vocabulary().IsSpecial(id));
   }
   return result;
 }
 
+Result<std::string> DetokenizeWith(const ServedModel& model,
+                                   const api::DetokenizeRequest& request) {
+  RETURN_IF_ERROR(api::CheckTokens(request.tokens, model.info.vocab_size, "tokens"));
+  return model.tokenizer->Decode(request.tokens, {.skip_special = request.skip_special});
+}
+
+}  // namespace
+
+Result<api::TokenizeResult> Gateway::Tokenize(const api::TokenizeRequest& request) {
+  ASSIGN_OR_RETURN(const std::shared_ptr<const ServedModel> model,
+                   FindWithin(request.model, request.patience));
+  return TokenizeWith(*model, request);
+}
+
 Result<std::string> Gateway::Detokenize(const api::DetokenizeRequest& request) {
-  ASSIGN_OR_RETURN(const std::shared_ptr<const ServedModel> model, Find(request.model));
-  RETURN_IF_ERROR(api::CheckTokens(request.tokens, model->info.vocab_size, "tokens"));
-  return model->tokenizer->Decode(request.tokens, {.skip_special = request.skip_special});
+  ASSIGN_OR_RETURN(const std::shared_ptr<const ServedModel> model,
+                   FindWithin(request.model, request.patience));
+  return DetokenizeWith(*model, request);
+}
+
+// Unlike Tokenize() these wait as long as requests that generate.
+template <typename Request, typename Answer>
+void Gateway::AskLater(Request request, Done<Answer> done,
+                       Result<Answer> (*with)(const ServedModel&, const Request&)) {
+  Lookup found = Look(request.model);
+  if (found.model != nullptr) {
+    NoteUse(*found.model, std::nullopt);
+    return done(with(*found.model, request));
+  }
+  if (found.listed.empty()) return done(std::move(found.why));
+  const auto held = std::make_shared<Request>(std::move(request));
+  const Status waits =
+      WaitFor({.model = std::move(found.listed),
+               .resume = [held, done, with](WaitingRequests::Found model) {
+                 done(model.ok() ? with(**model, *held) : Result<Answer>(model.status()));
+               }});
+  if (!waits.ok()) done(waits);
+}
+
+void Gateway::TokenizeLater(api::TokenizeRequest request, Done<api::TokenizeResult> done) {
+  AskLater(std::move(request), std::move(done), &TokenizeWith);
+}
+
+void Gateway::DetokenizeLater(api::DetokenizeRequest request, Done<std::string> done) {
+  AskLater(std::move(request), std::move(done), &DetokenizeWith);
+}
+
+namespace {
+
+// When the model is unloaded unless it is used before; 0: never.
+int64_t ExpiryOf(const ServedModel& model, TimePoint now) {
+  const Duration keep(model.use->keep_alive_ns.load(std::memory_order_relaxed));
+  if (keep == api::kForever) return 0;
+  const TimePoint last =
+      model.unfinished() > 0 ? now : TimePoint(Duration(model.use->last_ns.load()));
+  return UnixSeconds() +
+         std::chrono::duration_cast<std::chrono::seconds>(last - now + keep).count();
+}
+
+}  // namespace
+
+std::vector<api::ModelInfo> Gateway::ModelsLocked() const {
+  std::vector<api::ModelInfo> infos, unloaded;
+  const auto add_loaded = [&](const ServedModel& model, const api::ModelInfo* listed) {
+    infos.push_back(model.info);
+    if (listed == nullptr) return;
+    api::ModelStatus& status = infos.back().status;
+    const int64_t bytes = status.memory_bytes;
+    status = listed->status;
+    status.memory_bytes = bytes;
+    // The list may be older.
+    status.state = api::ModelState::kLoaded;
+    if (!status.pinned) status.expires_unix_s = ExpiryOf(model, clock_.Now());
+  };
+  for (const auto& model : models_) {
+    const bool is_listed = api::FindModel(listed_, model->info.id) != nullptr;
+    if (!is_listed && model->adapter == nullptr) add_loaded(*model, nullptr);
+  }
+  for (const api::ModelInfo& listed : listed_) {
+    const auto served = std::find_if(models_.begin(), models_.end(), [&](const auto& model) {
+      return model->info.id == listed.id;
+    });
+    if (served != models_.end()) {
+      add_loaded(**served, &listed);
+    } else if (std::find(expected_.begin(), expected_.end(), listed.id) == expected_.end()) {
+      unloaded.push_back(listed);
+    }
+  }
+  // No request without a model's name gets an adapter.
+  for (const auto& model : models_) {
+    const bool is_listed = api::FindModel(listed_, model->info.id) != nullptr;
+    if (!is_listed && model->adapter != nullptr) add_loaded(*model, nullptr);
+  }
+  infos.insert(infos.end(), unloaded.begin(), unloaded.end());
+  return infos;
 }
 
 std::vector<api::ModelInfo> Gateway::Models() const {
   const MutexLock lock(mutex_);
-  std::vector<api::ModelInfo> infos;
-  for (const auto& model : models_) infos.push_back(model->info);
-  return infos;
+  return ModelsLocked();
 }
 
 api::LoadSnapshot Gateway::Load() const {

@@ -5,6 +5,9 @@
 // on the calling thread, as long as fewer than `prep` requests are in preparation. Large prompts
 // and those that need a lookup in a shared cache are prepared on the prep pool. The place in the
 // queue is taken before the preparation.
+//
+// A request for a listed model that is not loaded waits (waiting_requests.h) while the ModelSource
+// loads the model, and is then prepared on the prep pool. Response caches do not see it.
 #pragma once
 
 #include <memory>
@@ -22,6 +25,7 @@
 #include "gateway/constraints.h"
 #include "gateway/prep_pool.h"
 #include "gateway/served_model.h"
+#include "gateway/waiting_requests.h"
 
 namespace tutti::gateway {
 
@@ -37,11 +41,20 @@ struct GatewayOptions {
 
 // The error of a name that is taken.
 Status AdapterExists(const std::string& name);
+// Loads models that requests name. Any thread; does not block.
+class ModelSource {
+ public:
+  virtual ~ModelSource() = default;
+  // A request names the listed model, which is not served. OK: the request waits, and the source
+  // calls AddModel() or FailWaiting() for the model. Otherwise the request ends with the error.
+  virtual Status Want(const std::string& model) = 0;
+};
 
 class Gateway final : public api::Inference {
  public:
   // `clock` outlives the gateway.
   Gateway(const GatewayOptions& options, const Clock& clock);
+  ~Gateway() override;  // ends the requests that wait for models
 
   // Announces models that are being loaded: until a model is added, requests for it get
   // model_loading.
@@ -56,6 +69,22 @@ class Gateway final : public api::Inference {
   // No longer serves the adapter of that name. Requests that have begun keep it. Errors:
   // model_not_found.
   Status RemoveAdapter(const std::string& name);
+
+  // --- models that are loaded and unloaded at run time ---
+
+  // To be called before the first request; `source` outlives the gateway's requests.
+  void UseSource(ModelSource* source, const WaitLimits& limits);
+  // Replaces the list of models that `source` can load, in the order of Models(). Entries of loaded
+  // models set their status.
+  void List(std::vector<api::ModelInfo> listed);
+  // New requests no longer find the model and its adapters; those that have found one keep their
+  // reference.
+  void RemoveModel(const ServedModel& model);
+  // Ends the requests that wait for the model.
+  void FailWaiting(const std::string& model, const Status& why);
+  // Ends the waiting requests that were cancelled or expired. To be called periodically.
+  void EndWaiting();
+  size_t waiting() const;
   // Generations use this cache, except those that are stepped. To be called before the first
   // request.
   void UseAnswers(std::shared_ptr<api::AnswerCache> answers) { answers_ = std::move(answers); }
@@ -76,16 +105,47 @@ class Gateway final : public api::Inference {
   Result<std::string> Detokenize(const api::DetokenizeRequest& request) override;
   Result<std::vector<api::PinnedPrefix>> Pins(const std::string& tenant) const override;
   Status Unpin(const std::string& tenant, const std::string& id) override;
+  void TokenizeLater(api::TokenizeRequest request, Done<api::TokenizeResult> done) override;
+  void DetokenizeLater(api::DetokenizeRequest request, Done<std::string> done) override;
+  // The loaded models, then the listed ones that are not loaded.
   std::vector<api::ModelInfo> Models() const override;
   api::LoadSnapshot Load() const override;  // of all models together
   Result<api::ModelStatistics> Statistics(const std::string& model) const override;
   // Requests in preparation, or waiting for it.
   int preparing() const { return pool_.load() + compile_pool_.load(); }
 
-  // The model of that name; api::DefaultGenerator() for "". Errors: model_loading, model_not_found.
+  // The model of that name; api::DefaultGenerator() for "". Errors: model_loading, also for a
+  // listed model that is not loaded; model_not_found.
   Result<std::shared_ptr<const ServedModel>> Find(const std::string& name) const;
 
  private:
+  // Result of a look-up: the model; or the name of a listed one that must be loaded first; or the
+  // error.
+  struct Lookup {
+    std::shared_ptr<const ServedModel> model = nullptr;
+    std::string listed = {};
+    Status why = {};
+  };
+  Lookup Look(const std::string& name) const;
+  Lookup LookLocked(const std::string& name) const REQUIRES(mutex_);
+  std::vector<api::ModelInfo> ModelsLocked() const REQUIRES(mutex_);
+  // Lets a request for a listed model wait, unless the model was loaded meanwhile: then `resume` is
+  // called here. Errors: queue_full, those of ModelSource::Want().
+  Status WaitFor(WaitingRequests::Entry entry);
+  // Marks the model as used now.
+  void NoteUse(const ServedModel& model, std::optional<Duration> keep_alive) const;
+  // The model, for a caller that may block for `patience`.
+  Result<std::shared_ptr<const ServedModel>> FindWithin(const std::string& name, Duration patience);
+  Result<api::Generation> Defer(std::string model, api::GenerateRequest request,
+                                std::shared_ptr<Waker> waker);
+  Result<api::Encoding> Defer(std::string model, api::EncodeRequest request,
+                              std::shared_ptr<Waker> waker);
+  // Continues a generation whose model has been loaded. On an error the stream has not ended.
+  Status Resume(std::shared_ptr<const ServedModel> model, api::GenerateRequest request,
+                std::shared_ptr<api::TokenStream> stream, WaitControl& control);
+  template <typename Request, typename Answer>
+  void AskLater(Request request, Done<Answer> done,
+                Result<Answer> (*with)(const ServedModel&, const Request&));
   struct Pending;  // one request between acceptance and submission
   Result<Stepwise> Accept(api::GenerateRequest request, std::shared_ptr<Waker> waker,
                           bool stepwise);
@@ -114,11 +174,14 @@ class Gateway final : public api::Inference {
 
   bool AwaitsModels() const;
   // The model for an encode request. Errors: as Find(); invalid_value if no model has the output.
-  Result<std::shared_ptr<const ServedModel>> FindEncoder(const api::EncodeRequest& request) const;
+  Lookup LookEncoder(const api::EncodeRequest& request) const;
   struct PendingEncoding;
   Result<std::shared_ptr<PendingEncoding>> Queue(std::shared_ptr<const ServedModel> model,
                                                  api::EncodeRequest request);
   Status Prepare(PendingEncoding& pending);
+  static api::EncodingState::Finisher FinisherOf(const PendingEncoding& pending);
+  // Prepares the encoding on the pool, and ends it if that fails.
+  void Post(std::shared_ptr<PendingEncoding> pending);
 
   const GatewayOptions options_;
   const Clock& clock_;
@@ -126,8 +189,11 @@ class Gateway final : public api::Inference {
   mutable Mutex mutex_;
   std::vector<std::shared_ptr<const ServedModel>> models_ GUARDED_BY(mutex_);
   std::vector<std::string> expected_ GUARDED_BY(mutex_);  // names of models that are being loaded
-  std::shared_ptr<api::AnswerCache> answers_;             // may be null
-  std::shared_ptr<api::EncodingCache> rows_;              // may be null
+  std::vector<api::ModelInfo> listed_ GUARDED_BY(mutex_);
+  WaitingRequests waiting_ GUARDED_BY(mutex_);
+  ModelSource* source_ = nullptr;              // may be null
+  std::shared_ptr<api::AnswerCache> answers_;  // may be null
+  std::shared_ptr<api::EncodingCache> rows_;   // may be null
   Constraints constraints_;
   // Low priority, because compiling a hostile schema takes a fifth of a second of a core.
   PrepPool compile_pool_{1, 1, {.name = "tutti-compile", .nice = 10}};

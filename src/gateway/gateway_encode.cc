@@ -326,40 +326,89 @@ struct Gateway::PendingEncoding {
       std::make_shared<std::shared_ptr<api::KnownRows>>();
 };
 
-Result<std::shared_ptr<const ServedModel>> Gateway::FindEncoder(
-    const api::EncodeRequest& request) const {
-  if (!request.model.empty()) return Find(request.model);
+Gateway::Lookup Gateway::LookEncoder(const api::EncodeRequest& request) const {
+  if (!request.model.empty()) return Look(request.model);
   const std::vector<api::ModelInfo> models = Models();
-  if (const api::ModelInfo* model = api::EncoderFor(models, request)) return Find(model->id);
-  if (models.empty()) return Find("");  // returns the error
+  if (const api::ModelInfo* model = api::EncoderFor(models, request)) return Look(model->id);
+  if (models.empty()) return Look("");  // returns the error
   if (AwaitsModels())
-    return Unavailable("model_loading", "models that may give this are still being loaded");
+    return {.why =
+                Unavailable("model_loading", "models that may give this are still being loaded")};
   if (request.output == api::EncodeOutput::kScores) {
-    return BadValue("model", "none of the models here gives such scores");
+    return {.why = BadValue("model", "none of the models here gives such scores")};
   }
   const bool decoders = std::any_of(models.begin(), models.end(),
                                     [](const api::ModelInfo& model) { return model.generates; });
-  return InvalidArgument(
-             "invalid_value",
-             std::string("none of the models here gives such vectors") +
-                 (decoders ? "; --encode-decoders on lets one that generates text" : ""))
-      .WithParam("model");
+  return {.why = InvalidArgument(
+                     "invalid_value",
+                     std::string("none of the models here gives such vectors") +
+                         (decoders ? "; --encode-decoders on lets one that generates text" : ""))
+                     .WithParam("model")};
+}
+
+// The stream's twin (gateway.cc): the result exists while the request waits. How it is finished is
+// known once there is a model.
+Result<api::Encoding> Gateway::Defer(std::string model, api::EncodeRequest request,
+                                     std::shared_ptr<Waker> waker) {
+  const auto control = std::make_shared<WaitControl>();
+  const auto finish = std::make_shared<api::EncodingState::Finisher>();
+  const auto state = std::make_shared<api::EncodingState>(
+      std::move(waker),
+      [finish](api::EncodeResult& result) {
+        if (*finish) (*finish)(result);
+      },
+      std::exchange(request.observer, nullptr));
+  const TimePoint deadline = request.deadline;
+  const size_t bytes = EncodeBytes(request);
+  auto held = std::make_shared<api::EncodeRequest>(std::move(request));
+  const auto resume = [this, held, state, control, finish](WaitingRequests::Found found) {
+    Status status = found.ok() && control->cancelled() ? Cancelled() : found.status();
+    if (status.ok()) {
+      const std::shared_ptr<const ServedModel> served = *std::move(found);
+      NoteUse(*served, held->keep_alive);
+      Result<std::shared_ptr<PendingEncoding>> queued = Queue(served, std::move(*held));
+      if (queued.ok()) {
+        (*queued)->state = state;
+        *finish = FinisherOf(**queued);
+        control->Attach((*queued)->permit.control());
+        Post(*std::move(queued));
+        return;
+      }
+      status = Rejected(*served, std::move(queued).status());
+    }
+    state->Finish(std::move(status));
+    if (state->waker() != nullptr) state->waker()->Wake();
+  };
+  RETURN_IF_ERROR(WaitFor({.model = std::move(model),
+                           .deadline = deadline,
+                           .bytes = bytes,
+                           .control = control,
+                           .resume = resume}));
+  return api::Encoding(state, control);
+}
+
+// Uses the result of the cache look-up, which comes later.
+api::EncodingState::Finisher Gateway::FinisherOf(const PendingEncoding& pending) {
+  return [known = pending.known,
+          finish = FinishFor(*pending.model->encoder, pending.request)](api::EncodeResult& result) {
+    if (*known != nullptr) (*known)->Complete(&result);
+    finish(result);
+  };
 }
 
 Result<api::Encoding> Gateway::Encode(api::EncodeRequest request, std::shared_ptr<Waker> waker) {
-  ASSIGN_OR_RETURN(std::shared_ptr<const ServedModel> model, FindEncoder(request));
+  Lookup found = LookEncoder(request);
+  if (!found.listed.empty())
+    return Defer(std::move(found.listed), std::move(request), std::move(waker));
+  if (found.model == nullptr) return std::move(found.why);
+  const std::shared_ptr<const ServedModel> model = std::move(found.model);
+  NoteUse(*model, request.keep_alive);
   const size_t work = EncodeBytes(request);
   Result<std::shared_ptr<PendingEncoding>> queued = Queue(model, std::move(request));
   if (!queued.ok()) return Rejected(*model, queued.status());
   const std::shared_ptr<PendingEncoding> pending = *std::move(queued);
   pending->state = std::make_shared<api::EncodingState>(
-      std::move(waker),
-      [known = pending->known,
-       finish = FinishFor(*pending->model->encoder, pending->request)](api::EncodeResult& result) {
-        if (*known != nullptr) (*known)->Complete(&result);
-        finish(result);
-      },
-      std::exchange(pending->request.observer, nullptr));
+      std::move(waker), FinisherOf(*pending), std::exchange(pending->request.observer, nullptr));
   api::Encoding encoding(pending->state, pending->permit.control());
   if (work <= options_.inline_prompt_bytes) {
     if (const PrepPool::Place place(pool_); place) {
@@ -368,7 +417,12 @@ Result<api::Encoding> Gateway::Encode(api::EncodeRequest request, std::shared_pt
       return encoding;
     }
   }
-  pool_.Post([this, pending] {
+  Post(pending);
+  return encoding;
+}
+
+void Gateway::Post(std::shared_ptr<PendingEncoding> pending) {
+  pool_.Post([this, pending = std::move(pending)] {
     KeepMemoryReserve();
     Status status = StillWanted(pending->permit, pending->request.deadline);
     if (status.ok()) status = Prepare(*pending);
@@ -379,7 +433,6 @@ Result<api::Encoding> Gateway::Encode(api::EncodeRequest request, std::shared_pt
     // Also wakes a server that holds something until the request is prepared.
     if (pending->state->waker() != nullptr) pending->state->waker()->Wake();
   });
-  return encoding;
 }
 
 Result<std::shared_ptr<Gateway::PendingEncoding>> Gateway::Queue(

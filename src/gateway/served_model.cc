@@ -91,4 +91,9 @@ Status ServedModel::Live() const {
   return encoder == nullptr ? OkStatus() : encoder->engine->Live();
 }
 
+int ServedModel::unfinished() const {
+  return (engine == nullptr ? 0 : engine->unfinished()) +
+         (encoder == nullptr ? 0 : encoder->engine->unfinished());
+}
+
 }  // namespace tutti::gateway

@@ -2,6 +2,7 @@
 // same weights. Made by app::ModelPlan; immutable; shared by all requests that use it; any thread.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -54,6 +55,13 @@ struct LoadedAdapter {
 // Reads an adapter of a model; blocks for its files. `root`: as in files::OpenSource. Any thread.
 using AdapterLoader = std::function<Result<LoadedAdapter>(const std::string& path,
                                                           const std::string& root, double scale)>;
+// When a model was last used, and how long it stays loaded after that. The gateway writes it for
+// each request; app::ModelManager reads it.
+struct ModelUse {
+  std::atomic<int64_t> last_ns{0};  // of the gateway's clock
+  std::atomic<int64_t> keep_alive_ns{api::kForever.count()};
+  int64_t default_keep_alive_ns = api::kForever.count();  // set before the model is served
+};
 
 struct ServedModel {
   api::ModelInfo info;
@@ -74,6 +82,7 @@ struct ServedModel {
   AdapterLoader load_adapter;                          // null: the model takes no adapters
   std::shared_ptr<const ServedEncoder> encoder;        // null: encodes nothing
   std::shared_ptr<telemetry::ServingMetrics> metrics;  // may be null
+  std::shared_ptr<ModelUse> use = std::make_shared<ModelUse>();
 
   // Checks that all tokens have a row in the embedding, because a tokenizer may have added tokens
   // beyond the last row. `param`: the field with the tokens. Errors: token_out_of_range.
@@ -85,6 +94,7 @@ struct ServedModel {
   void BeginDrain() const;
   bool Drain(TimePoint deadline) const;  // as Engine::Drain
   Status Live() const;                   // as Engine::Live
+  int unfinished() const;                // as Engine::unfinished
 
   static uint64_t NextInstance();  // never the same twice
 };
