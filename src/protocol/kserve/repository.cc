@@ -1,8 +1,11 @@
 #include "protocol/kserve/repository.h"
 
 #include <algorithm>
+#include <span>
 #include <utility>
 
+#include "api/models.h"
+#include "api/validate.h"
 #include "base/clock.h"
 #include "protocol/kserve/adapters.h"
 #include "protocol/kserve/request.h"
@@ -15,6 +18,15 @@ Status LoadRefused(const char* what) {
   return Status(StatusCode::kPermissionDenied, "insufficient_scope",
                 std::string("failed to ") + what +
                     " the model: models are loaded when the server is started");
+}
+
+// Whether a model of the inference API is loaded; the test models always are.
+Status LoadedStatus(const std::string& name, std::span<const api::ModelInfo> infos) {
+  if (IsTestModel(name)) return OkStatus();
+  const api::ModelInfo* const info = api::FindModel(infos, name);
+  if (info == nullptr) return api::ModelNotFound(name);
+  if (info->status.state == api::ModelState::kLoaded) return OkStatus();
+  return Unavailable("model_loading", std::string(api::ModelStateName(info->status.state)));
 }
 
 }  // namespace
@@ -133,6 +145,8 @@ void Repository::Refresh() const {
   const std::vector<api::ModelInfo> infos = deps_.inference->Models();
   const MutexLock lock(mutex_);
   for (const api::ModelInfo& info : infos) {
+    // The files of a listed model may not have been read yet.
+    if (info.architecture.empty() && info.status.state != api::ModelState::kLoaded) continue;
     const bool known = std::any_of(entries_.begin(), entries_.end(), [&](const auto& entry) {
       return entry->model->config().name == info.id;
     });
@@ -178,6 +192,7 @@ Result<std::shared_ptr<Model>> Repository::Find(std::string_view name,
 Status Repository::ModelReady(std::string_view name, std::string_view version) const {
   ASSIGN_OR_RETURN(const std::shared_ptr<Model> model, Find(name, version));
   RETURN_IF_ERROR(deps_.health->live());
+  RETURN_IF_ERROR(LoadedStatus(model->config().name, deps_.inference->Models()));
   return model->ready();
 }
 
@@ -188,9 +203,11 @@ std::vector<IndexEntry> Repository::Index(bool ready_only) const {
     const MutexLock lock(mutex_);
     entries = entries_;
   }
+  const std::vector<api::ModelInfo> infos = deps_.inference->Models();
   std::vector<IndexEntry> index;
   for (const std::shared_ptr<Entry>& entry : entries) {
-    const Status ready = entry->model->ready();
+    Status ready = LoadedStatus(entry->model->config().name, infos);
+    if (ready.ok()) ready = entry->model->ready();
     if (ready_only && !ready.ok()) continue;
     index.push_back({entry->model->config().name, std::string(kModelVersion), ready.ok(),
                      ready.ok() ? "" : ready.message()});
@@ -216,8 +233,15 @@ Result<std::vector<StatisticsSnapshot>> Repository::Statistics(std::string_view 
   return all;
 }
 
-Status Repository::Load() const { return LoadRefused("load"); }
-Status Repository::Unload() const { return LoadRefused("unload"); }
+void Repository::Load(const std::string& name, api::ModelControl::Done done) const {
+  if (deps_.control == nullptr || IsTestModel(name)) return done(LoadRefused("load"));
+  deps_.control->Load(name, std::move(done));
+}
+
+void Repository::Unload(const std::string& name, api::ModelControl::Done done) const {
+  if (deps_.control == nullptr || IsTestModel(name)) return done(LoadRefused("unload"));
+  deps_.control->Unload(name, std::move(done));
+}
 
 Result<std::unique_ptr<Execution>> Repository::Infer(InferRequest request,
                                                      std::shared_ptr<Waker> waker) {

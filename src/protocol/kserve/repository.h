@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "api/inference.h"
+#include "api/model_control.h"
 #include "base/clock.h"
 #include "base/mutex.h"
 #include "protocol/kserve/model.h"
@@ -89,6 +90,7 @@ class Repository {
     api::Inference* inference = nullptr;
     const api::HealthProbe* health = nullptr;
     const Clock* clock = nullptr;
+    api::ModelControl* control = nullptr;  // null: models are not loaded at run time
   };
 
   Repository(RepositoryOptions options, Dependencies dependencies);
@@ -109,9 +111,10 @@ class Repository {
   Result<std::vector<StatisticsSnapshot>> Statistics(std::string_view name,
                                                      std::string_view version) const;
 
-  // Always insufficient_scope: models are loaded at start, and no key has the right to change them.
-  Status Load() const;
-  Status Unload() const;
+  // Load and unload a model; as api::ModelControl. Without a control, and for the
+  // test models, the error is insufficient_scope: no key has the right to change them.
+  void Load(const std::string& name, api::ModelControl::Done done) const;
+  void Unload(const std::string& name, api::ModelControl::Done done) const;
 
   // Finds the model, checks the request and starts it; counts the outcome. An expired deadline is
   // deadline_exceeded before anything else is checked.

@@ -3,9 +3,12 @@
 #include <inference/grpc_service.pb.h>
 
 #include <chrono>
+#include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
+#include "base/mutex.h"
 #include "protocol/kserve/model.h"
 #include "protocol/kserve/request.h"
 #include "protocol/kserve/test_models.h"
@@ -200,15 +203,42 @@ Status RepositoryIndex(Call& call, const inference::RepositoryIndexRequest& requ
   return OkStatus();
 }
 
-Status ModelLoad(Call& call, const inference::RepositoryModelLoadRequest&,
-                 inference::RepositoryModelLoadResponse*) {
-  return RepositoryOf(call).Load();
-}
+// Loads or unloads a model, and answers when that has happened.
+template <typename Request, typename Response,
+          void (kserve::Repository::*Change)(const std::string&, api::ModelControl::Done) const>
+class ModelChange final : public CallHandler {
+ public:
+  using CallHandler::CallHandler;
+  static HandlerPtr Make(Call& call) { return std::make_unique<ModelChange>(call); }
 
-Status ModelUnload(Call& call, const inference::RepositoryModelUnloadRequest&,
-                   inference::RepositoryModelUnloadResponse*) {
-  return RepositoryOf(call).Unload();
-}
+  void OnMessage(google::protobuf::io::ZeroCopyInputStream& message) override {
+    Request request;
+    if (!request.ParseFromZeroCopyStream(&message)) return call_.Finish(Unreadable());
+    begun_ = true;
+    (RepositoryOf(call_).*Change)(request.model_name(),
+                                  [outcome = outcome_, waker = call_.waker()](Status status) {
+                                    outcome->Update([&](auto& held) { held = std::move(status); });
+                                    waker->Wake();
+                                  });
+    Pump();
+  }
+  void OnEnd() override {
+    if (!begun_) call_.Finish(Unreadable());
+  }
+  void Pump() override {
+    const std::optional<Status> outcome = answered_ ? std::nullopt : outcome_->Copy();
+    if (!outcome.has_value()) return;
+    answered_ = true;
+    outcome->ok() ? call_.Reply(Response()) : call_.Finish(*outcome);
+  }
+  bool waits() const override { return begun_ && !answered_; }
+
+ private:
+  // Shared with the callback, which may come after the call has ended.
+  const std::shared_ptr<Synchronized<std::optional<Status>>> outcome_ =
+      std::make_shared<Synchronized<std::optional<Status>>>();
+  bool begun_ = false, answered_ = false;
+};
 
 // --- shared memory ---
 
@@ -287,8 +317,15 @@ HandlerPtr MakeModelMetadata(Call& call) { return Unary<ModelMetadata>::Make(cal
 HandlerPtr MakeModelConfig(Call& call) { return Unary<ModelConfig>::Make(call); }
 HandlerPtr MakeModelStatistics(Call& call) { return Unary<ModelStatistics>::Make(call); }
 HandlerPtr MakeRepositoryIndex(Call& call) { return Unary<RepositoryIndex>::Make(call); }
-HandlerPtr MakeModelLoad(Call& call) { return Unary<ModelLoad>::Make(call); }
-HandlerPtr MakeModelUnload(Call& call) { return Unary<ModelUnload>::Make(call); }
+HandlerPtr MakeModelLoad(Call& call) {
+  return ModelChange<inference::RepositoryModelLoadRequest, inference::RepositoryModelLoadResponse,
+                     &kserve::Repository::Load>::Make(call);
+}
+HandlerPtr MakeModelUnload(Call& call) {
+  return ModelChange<inference::RepositoryModelUnloadRequest,
+                     inference::RepositoryModelUnloadResponse,
+                     &kserve::Repository::Unload>::Make(call);
+}
 HandlerPtr MakeSystemUnregister(Call& call) {
   using Request = inference::SystemSharedMemoryUnregisterRequest;
   using Response = inference::SystemSharedMemoryUnregisterResponse;

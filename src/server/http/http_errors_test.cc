@@ -56,7 +56,7 @@ TEST_F(ErrorsTest, ARouteThatIsMissedByAPrefixOrASlashIsNamed) {
             "there is no such route; try /v1/chat/completions");
   EXPECT_EQ(message(Post("/v1/chat/completions/", "{}")),
             "there is no such route; try /v1/chat/completions");
-  EXPECT_EQ(message(Get("/models/?a=b")), "there is no such route; try /v1/models");
+  EXPECT_EQ(message(Get("/models/?a=b")), "there is no such route; try /models");
   EXPECT_EQ(message(Get("/v1/v1/models")), "there is no such route; /v1 stands in it twice");
   EXPECT_EQ(message(Get("/embeddings/x")), "there is no such route");
   EXPECT_EQ(message(Get("/models/%4")), "there is no such route");

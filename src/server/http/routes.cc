@@ -21,6 +21,7 @@ namespace to {
 
 constexpr RouteHandler kImmediate{MakeImmediateHandler};
 constexpr RouteHandler kAdmin{MakeAdminHandler};
+constexpr RouteHandler kModelControl{MakeModelsHandler};
 constexpr RouteHandler kGeneration{MakeGenerationHandler};
 constexpr RouteHandler kTokenizer{MakeTokenizerHandler};
 constexpr RouteHandler kPrefixes{MakePrefixesHandler};
@@ -194,9 +195,14 @@ constexpr auto kRoutes = std::to_array<Route>({
      protocol::ErrorForm::kTei},
     {"/tokenizer_info", "GET", RouteId::kTokenizerInfo, to::kImmediate, kTokenize},
     {"/v1/models", "GET", RouteId::kModels, to::kImmediate, kModels},
+    {"/v1/models/load", "POST", RouteId::kModelLoad, to::kModelControl, kOperate},
+    {"/v1/models/unload", "POST", RouteId::kModelUnload, to::kModelControl, kOperate},
     {"/v1/models/{id}", "GET", RouteId::kModel, to::kImmediate, kModels},
     {"/v1/load_lora_adapter", "POST", RouteId::kLoadAdapter, to::kAdapters, kOperate},
     {"/v1/unload_lora_adapter", "POST", RouteId::kUnloadAdapter, to::kAdapters, kOperate},
+    {"/models", "GET", RouteId::kModelsReload, to::kModelControl, kModels},
+    {"/models/load", "POST", RouteId::kModelLoadLater, to::kModelControl, kOperate},
+    {"/models/unload", "POST", RouteId::kModelUnloadLater, to::kModelControl, kOperate},
     {"/version", "GET", RouteId::kVersion, to::kImmediate, kModels},
     {"/load", "GET", RouteId::kLoad, to::kImmediate, kMetrics},
     {"/metrics", "GET", RouteId::kMetrics, to::kImmediate, kMetrics},

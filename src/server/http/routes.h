@@ -94,8 +94,13 @@ enum class RouteId {
   kApplyTemplate,
   kModels,
   kModel,
-  kLoadAdapter,    // POST /v1/load_lora_adapter
-  kUnloadAdapter,  // POST /v1/unload_lora_adapter
+  kLoadAdapter,     // POST /v1/load_lora_adapter
+  kUnloadAdapter,   // POST /v1/unload_lora_adapter
+  kModelsReload,    // GET /models: also reads the folder of models again, with ?reload=1
+  kModelLoad,       // answers when the model is loaded
+  kModelUnload,     // answers when the model's memory is released
+  kModelLoadLater,  // as llama.cpp's router: answer at once
+  kModelUnloadLater,
   kVersion,
   kLoad,
   kMetrics,

@@ -24,6 +24,9 @@
 #include "telemetry/metrics.h"
 #include "telemetry/server_metrics.h"
 
+namespace tutti::api {
+class ModelControl;
+}
 namespace tutti::auth {
 class Authenticator;
 }
@@ -147,6 +150,8 @@ class HttpServer {
     idempotency::IdempotencyKeys* idempotency_keys =
         nullptr;  // for Idempotency-Key on routes that generate or embed
     api::AdapterControl* adapters = nullptr;  // for /v1/load_lora_adapter and its counterpart
+    // For the routes that load and unload models; null: they are not offered.
+    api::ModelControl* control = nullptr;
     // For POST /admin/reload: reads the configuration again. Blocks for files; any thread. May be
     // null.
     std::function<Result<ReloadReport>()> reload = {};

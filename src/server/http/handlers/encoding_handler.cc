@@ -23,6 +23,7 @@
 #include "server/counting/request_counts.h"
 #include "server/http/connection/connection.h"
 #include "server/http/handlers/body_work.h"
+#include "server/http/handlers/models_handler.h"
 #include "server/http/handlers/request_fields.h"
 
 namespace tutti::http {
@@ -161,7 +162,7 @@ class EncodingHandler final : public Handler {
 
   void Submit(const std::shared_ptr<protocol::EncodingCall>& call) {
     if (Status status = Choose(call.get()); !status.ok()) return connection_.RespondError(status);
-    if (call->request.inputs.empty()) return AnswerNothing(*call);
+    if (call->request.inputs.empty()) return AnswerNothing(call);
     const size_t kept =
         std::accumulate(call->texts.begin(), call->texts.end(), size_t{0},
                         [](size_t sum, const std::string& text) { return sum + text.capacity(); });
@@ -181,14 +182,18 @@ class EncodingHandler final : public Handler {
     Pump();
   }
 
-  // The call asked only to load the model (Ollama's API).
-  void AnswerNothing(const protocol::EncodingCall& call) {
+  // The call only loads or unloads the model (Ollama's API).
+  void AnswerNothing(const std::shared_ptr<protocol::EncodingCall>& call) {
     const std::vector<api::ModelInfo> models =
         api::ModelsFor(*connection_.request_context().caller(), inference().Models());
-    if (api::FindModel(models, call.request.model) == nullptr)
-      return connection_.RespondError(api::ModelNotFound(call.request.model));
-    connection_.Respond(200, JsonHeaders(call.ignored),
-                        protocol::EncodingBody(call, head_, api::EncodeResult()));
+    const api::ModelInfo* const model = api::FindModel(models, call->request.model);
+    if (model == nullptr) return connection_.RespondError(api::ModelNotFound(call->request.model));
+    LoadOrUnload(connection_, model->id, call->request.keep_alive,
+                 [this, call](const Status& status) {
+                   if (!status.ok()) return connection_.RespondError(status);
+                   connection_.Respond(200, JsonHeaders(call->ignored),
+                                       protocol::EncodingBody(*call, head_, api::EncodeResult()));
+                 });
   }
 
   // Chooses the model and remembers its facts. The inference API rejects unknown models.

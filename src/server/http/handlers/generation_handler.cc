@@ -22,6 +22,7 @@
 #include "server/http/connection/connection.h"
 #include "server/http/handlers/body_work.h"
 #include "server/http/handlers/event_stream.h"
+#include "server/http/handlers/models_handler.h"
 #include "server/http/handlers/request_fields.h"
 #include "services/calls/generation_call.h"
 
@@ -120,14 +121,17 @@ class GenerationHandler final : public Handler {
     Submit(*std::move(echo));
   }
 
-  // Models that are served are loaded: the answer is known at once.
+  // The call only loads or unloads the model (Ollama's API).
   void AnswerLoad() {
     const std::vector<api::ModelInfo> models = api::ModelsFor(
         *connection_.request_context().caller(), connection_.context().deps.inference->Models());
-    if (api::FindGenerator(models, call_->model) == nullptr)
-      return connection_.RespondError(api::ModelNotFound(call_->model));
-    connection_.Respond(200, JsonHeaders(call_->ignored),
-                        calls::LoadBody(kind_, *call_, UnixSeconds()));
+    const api::ModelInfo* const model = api::FindGenerator(models, call_->model);
+    if (model == nullptr) return connection_.RespondError(api::ModelNotFound(call_->model));
+    LoadOrUnload(connection_, model->id, call_->keep_alive, [this](const Status& status) {
+      if (!status.ok()) return connection_.RespondError(status);
+      connection_.Respond(200, JsonHeaders(call_->ignored),
+                          calls::LoadBody(kind_, *call_, UnixSeconds()));
+    });
   }
 
   bool StreamsLines() const {

@@ -61,9 +61,9 @@ class KserveHandler final : public Handler {
       case RouteId::kKserveIndex:
         return Index();
       case RouteId::kKserveLoad:
-        return Done(repository_.Load());
+        return repository_.Load(decision.argument, Later());
       case RouteId::kKserveUnload:
-        return Done(repository_.Unload());
+        return repository_.Unload(decision.argument, Later());
       case RouteId::kKserveUnregister:  // clients that use no shared memory forget it first
         return Done(OkStatus());
       default:
@@ -103,6 +103,10 @@ class KserveHandler final : public Handler {
           if (!ready_only.ok()) return connection_.RespondError(ready_only.status());
           Json(kserve::IndexBody(repository_.Index(*ready_only)));
         });
+  }
+
+  api::ModelControl::Done Later() {
+    return connection_.Later([this](const Status& status) { Done(status); });
   }
 
   void Done(const Status& status) {

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "api/model_control.h"
 #include "protocol/kserve/repository.h"
 #include "server/http/connection/http_server.h"
 #include "server/http/testing/fake_models.h"
@@ -62,16 +63,16 @@ class ServerTest : public ::testing::Test {
     serving_ = std::make_unique<telemetry::ServerMetrics>(metrics_);
     repository_ = std::make_unique<kserve::Repository>(
         kserve::RepositoryOptions{.server_version = "1.2.3", .test_models = true},
-        kserve::Repository::Dependencies{&inference(), &health(), &clock_});
+        kserve::Repository::Dependencies{&inference(), &health(), &clock_, control_});
     known_ = std::make_unique<auth::testing::OneKey>(options.api_key,
                                                      !options.tls_client_ca_file.empty());
     if (has_services_) StartServices();
     server_ = std::make_unique<HttpServer>(
-        options,
-        HttpServer::Dependencies{&inference(), &known_->authority(), &health(), &metrics_,
-                                 serving_.get(), &log_, &clock_, repository_.get(),
-                                 responses_.get(), sessions_.get(), chat_.get(), jobs_.get(),
-                                 files_.get(), batches_.get(), idempotency_keys_.get()});
+        options, HttpServer::Dependencies{&inference(), &known_->authority(), &health(), &metrics_,
+                                          serving_.get(), &log_, &clock_, repository_.get(),
+                                          responses_.get(), sessions_.get(), chat_.get(),
+                                          jobs_.get(), files_.get(), batches_.get(),
+                                          idempotency_keys_.get(), nullptr, control_});
     ASSERT_TRUE(server_->Start().ok());
   }
   // Destroys the services of an earlier server; users of a store go before the store.
@@ -159,6 +160,7 @@ class ServerTest : public ::testing::Test {
   const std::string kChatStreamBody =
       R"({"model":"fake","messages":[{"role":"user","content":"hi"}],"stream":true})";
 
+  api::ModelControl* control_ = nullptr;  // set before StartServer()
   bool has_services_ = true;  // of responses, conversations and jobs; set before StartServer()
   SteadyClock clock_;
   telemetry::MetricsRegistry metrics_;
