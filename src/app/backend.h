@@ -7,6 +7,7 @@
 
 #include "api/adapter_control.h"
 #include "api/inference.h"
+#include "api/model_control.h"
 #include "api/types.h"
 #include "base/clock.h"
 
@@ -20,6 +21,8 @@ class Backend : public api::HealthProbe {
   virtual const Clock& clock() const = 0;
   // Memory level of the process. MemoryWatch writes it; admission of new requests reads it.
   virtual std::atomic<api::LoadLevel>& memory_level() = 0;
+  // Loads and unloads models at run time; null: the models are those of the start.
+  virtual api::ModelControl* control() { return nullptr; }
 
   // Loads adapters at run time; null: this process does not.
   virtual api::AdapterControl* adapters() { return nullptr; }

@@ -12,6 +12,21 @@
 #include "base/quote.h"
 
 namespace tutti::app {
+namespace {
+
+// Loading may run on a thread of its own, which no exception may leave.
+template <typename Work>
+auto WithoutThrowing(const Work& work) -> decltype(work()) {
+  try {
+    return work();
+  } catch (const std::bad_alloc&) {
+    return ResourceExhausted("out_of_memory", "not enough memory to load the model");
+  } catch (const std::system_error& error) {
+    return Internal(std::string("cannot start a thread: ") + error.what());
+  }
+}
+
+}  // namespace
 
 LocalInference::LocalInference(const Settings& settings, telemetry::MetricsRegistry* metrics,
                                Logger* log)
@@ -43,31 +58,69 @@ Result<OpenedModel> LocalInference::Open(const ModelRef& ref, bool fuse) const {
                                  .prefixes = prefixes_});
 }
 
-Status LocalInference::Load(OpenedModel model, std::function<bool(size_t, size_t)> progress,
-                            bool step_by_hand) {
-  try {  // it may run on a thread of its own, which no exception may leave
-    return LoadOrThrow(std::move(model), std::move(progress), step_by_hand);
-  } catch (const std::bad_alloc&) {
-    return ResourceExhausted("out_of_memory", "not enough memory to load the model");
-  } catch (const std::system_error& error) {
-    return Internal(std::string("cannot start a thread: ") + error.what());
-  }
+Result<OpenedModel> LocalInference::OpenInBackground(const ModelRef& ref) const {
+  return OpenedModel::Open(ref, {.settings = &settings_,
+                                 .clock = &clock_,
+                                 .metrics = metrics_,
+                                 .version = kVersion,
+                                 .prefixes = prefixes_,
+                                 .pack_threads = std::max(1, device_->threads() / 2)});
 }
 
-Status LocalInference::LoadOrThrow(OpenedModel model, std::function<bool(size_t, size_t)> progress,
-                                   bool step_by_hand) {
+Status LocalInference::Load(OpenedModel model, std::function<bool(size_t, size_t)> progress,
+                            bool step_by_hand) {
   ASSIGN_OR_RETURN(const std::shared_ptr<const gateway::ServedModel> served,
-                   std::move(model).Load(std::move(progress), device_));
+                   Make(std::move(model), std::move(progress), step_by_hand));
+  return Serve(served);
+}
+
+Result<std::shared_ptr<const gateway::ServedModel>> LocalInference::Make(
+    OpenedModel model, std::function<bool(size_t, size_t)> progress, bool step_by_hand) {
+  using Served = Result<std::shared_ptr<const gateway::ServedModel>>;
+  return WithoutThrowing([&]() -> Served {
+    Served served = std::move(model).Load(std::move(progress), device_);
+    if (served.ok() && !step_by_hand) device_->Start();
+    return served;
+  });
+}
+
+Status LocalInference::Serve(const std::shared_ptr<const gateway::ServedModel>& served) {
   ASSIGN_OR_RETURN(const auto adapters, OpenAdapters(*served));
-  if (!step_by_hand) device_->Start();
   {
     const MutexLock lock(mutex_);
     served_.push_back(served);
+    if (expected_ > 0) --expected_;
   }
   if (draining_.load()) served->BeginDrain();
   gateway_.AddModel(served);
-  for (const auto& adapter : adapters) RETURN_IF_ERROR(gateway_.AddAdapter(adapter, false));
+  for (const auto& adapter : adapters) {
+    if (Status added = gateway_.AddAdapter(adapter, false); !added.ok()) {
+      gateway_.RemoveModel(*served);
+      Forget(*served);
+      return added;
+    }
+  }
   return OkStatus();
+}
+
+void LocalInference::Forget(const gateway::ServedModel& model) {
+  const MutexLock lock(mutex_);
+  std::erase_if(served_, [&](const auto& served) { return served.get() == &model; });
+}
+
+std::shared_ptr<const gateway::ServedModel> LocalInference::Loaded(const std::string& name) const {
+  const MutexLock lock(mutex_);
+  const auto found = std::find_if(served_.begin(), served_.end(),
+                                  [&](const auto& served) { return served->info.id == name; });
+  return found == served_.end() ? nullptr : *found;
+}
+
+Status LocalInference::StartDevice() {
+  return WithoutThrowing([this]() -> Status {
+    (void)device_->pool();
+    device_->Start();
+    return OkStatus();
+  });
 }
 
 Result<std::shared_ptr<const gateway::ServedModel>> LocalInference::OpenAdapter(
@@ -128,8 +181,7 @@ Status LocalInference::started() const {
   if (!load_failure_.empty()) {
     return Unavailable("model_loading", "the model could not be loaded: " + load_failure_);
   }
-  if (served_.size() < expected_)
-    return Unavailable("model_loading", "the model is still being loaded");
+  if (expected_ > 0) return Unavailable("model_loading", "the model is still being loaded");
   return OkStatus();
 }
 

@@ -41,6 +41,8 @@ class LocalInference final : public Backend {
   // Reads the header of a model file and checks the options against it; see OpenedModel. `fuse`: as
   // LoadContext's.
   Result<OpenedModel> Open(const ModelRef& ref, bool fuse = true) const;
+  // The same for a model that is loaded while others run: it is packed by few threads.
+  Result<OpenedModel> OpenInBackground(const ModelRef& ref) const;
   // Warning about options that holds for any model: ThreadsNotice(), or "".
   std::string notice() const { return ThreadsNotice(settings_); }
   // Loads an opened model and serves it together with the models loaded before, on their threads.
@@ -57,10 +59,27 @@ class LocalInference final : public Backend {
   Result<std::shared_ptr<const gateway::ServedModel>> OpenAdapter(const gateway::ServedModel& base,
                                                                   const AdapterRef& adapter,
                                                                   const std::string& root) const;
+  // --- models that are loaded and unloaded at run time (app::ModelManager); one thread ---
+
+  // Starts the compute threads and the engine's, with the priority of the calling thread. Errors:
+  // internal_error, out_of_memory.
+  Status StartDevice();
+  // Load() in two steps: makes the model, and begins to serve it.
+  Result<std::shared_ptr<const gateway::ServedModel>> Make(
+      OpenedModel model, std::function<bool(size_t, size_t)> progress, bool step_by_hand = false);
+  // With its adapters. Errors: those of an adapter's files; nothing is served then.
+  Status Serve(const std::shared_ptr<const gateway::ServedModel>& served);
+  // The last step of an unload, after Gateway::RemoveModel(): drops the reference to the model.
+  void Forget(const gateway::ServedModel& model);
+  // The loaded model of that name; null if there is none.
+  std::shared_ptr<const gateway::ServedModel> Loaded(const std::string& name) const;
 
   // From now on started() and ready() report the reason code of `why`, but not its message, which
   // may contain paths.
   void LoadFailed(const Status& why);
+
+  // Loads and unloads the models; outlives the requests. Before the servers are made.
+  void UseControl(api::ModelControl* control) { control_ = control; }
 
   gateway::Gateway& gateway() { return gateway_; }
 
@@ -69,6 +88,7 @@ class LocalInference final : public Backend {
   const Clock& clock() const override { return clock_; }
   std::atomic<api::LoadLevel>& memory_level() override { return device_->memory_level(); }
   api::AdapterControl* adapters() override { return adapter_control_; }
+  api::ModelControl* control() override { return control_; }
   void BeginDrain() override;
   bool Drain(Duration limit) override;
 
@@ -78,8 +98,6 @@ class LocalInference final : public Backend {
   Status ready() const override;
 
  private:
-  Status LoadOrThrow(OpenedModel model, std::function<bool(size_t, size_t)> progress,
-                     bool step_by_hand);
   std::vector<std::shared_ptr<const gateway::ServedModel>> Served() const;
   // The adapters of UseAdapters() for this model.
   Result<std::vector<std::shared_ptr<const gateway::ServedModel>>> OpenAdapters(
@@ -91,13 +109,15 @@ class LocalInference final : public Backend {
   const std::shared_ptr<Device> device_;  // of all models; a loading thread's
   gateway::Gateway gateway_;
   std::shared_ptr<kv::PrefixDisk> prefixes_;
+  api::ModelControl* control_ = nullptr;
   std::atomic<bool> draining_{false};
   api::AdapterControl* adapter_control_ = nullptr;
   std::vector<AdapterRef> start_adapters_;
   std::string default_base_;  // of adapters that name none: the first model that generates
   mutable Mutex mutex_;
   std::vector<std::shared_ptr<const gateway::ServedModel>> served_ GUARDED_BY(mutex_);
-  size_t expected_ GUARDED_BY(mutex_) = 1;       // models
+  // Models whose first load is awaited. Models that are unloaded later are not.
+  size_t expected_ GUARDED_BY(mutex_) = 1;
   std::string load_failure_ GUARDED_BY(mutex_);  // code; empty = none
 };
 

@@ -1,5 +1,6 @@
 #include "app/roles.h"
 
+#include <fmt/format.h>
 #include <malloc.h>
 #include <unistd.h>
 
@@ -21,6 +22,7 @@
 #include "app/config/remote_options.h"
 #include "app/loading/adapter_manager.h"
 #include "app/loading/loading.h"
+#include "app/loading/model_manager.h"
 #include "app/local_inference.h"
 #include "app/prefixes.h"
 #include "app/process/memory.h"
@@ -93,6 +95,12 @@ Result<std::string> AdapterFolder(const std::string& folder) {
   const std::filesystem::path path = std::filesystem::canonical(folder, error);
   if (!error && std::filesystem::is_directory(path, error)) return path.string();
   return BadValue("lora-folder", "--lora-folder " + Quote(folder, 256) + " is no folder");
+}
+
+std::vector<int64_t> BytesOf(const std::vector<OpenedModel>& opened) {
+  std::vector<int64_t> bytes;
+  for (const OpenedModel& model : opened) bytes.push_back(model.info().status.memory_bytes);
+  return bytes;
 }
 
 // --- the frontend ---
@@ -170,6 +178,9 @@ Status Serve(const Settings& settings, const std::vector<ModelRef>& models) {
   ASSIGN_OR_RETURN(const std::shared_ptr<kv::PrefixDisk> prefixes, OpenPrefixes(settings, &log));
   inference.KeepPrefixes(prefixes);
   const Collectors prefix_metrics = CollectPrefixes(metrics, prefixes);
+  ASSIGN_OR_RETURN(ModelManagerOptions manager_options, ModelManagerOptionsFrom(settings));
+  ModelManager manager(std::move(manager_options), inference, log);
+  const Collectors model_metrics = CollectModels(metrics, manager);
   ASSIGN_OR_RETURN(Caches caches, Caches::Open(settings, inference));
   std::optional<AdapterManager> adapter_manager;
   if (settings.IsSet("lora-folder")) {
@@ -203,6 +214,7 @@ Status Serve(const Settings& settings, const std::vector<ModelRef>& models) {
   inference.UseAdapters(std::move(adapters));
   RETURN_IF_ERROR(
       CheckProjectModels(settings.mqtt_projects(), NamesOf(models, opened, settings.aliases())));
+  RETURN_IF_ERROR(manager.List(models, BytesOf(opened)));
 
   RETURN_IF_ERROR(service->Start());
   // The port answers health probes while the weights are read.
@@ -210,28 +222,39 @@ Status Serve(const Settings& settings, const std::vector<ModelRef>& models) {
   const auto decoders = std::count_if(opened.begin(), opened.end(),
                                       [](const OpenedModel& model) { return model.generates(); });
   const int64_t kv_bytes = decoders * settings.Int("kv-cache-bytes");
-  Loading loading(inference, models, std::move(opened),
-                  {.served =
-                       [&](const ModelRef& model) {
-                         RETURN_IF_ERROR(service->memory().CheckRoom());
-                         const auto served = inference.gateway().Find(model.served_name);
-                         service->Announce(model.served_name,
-                                           served.ok() ? (*served)->summary : "");
-                         return OkStatus();
-                       },
-                   .all_served =
-                       [&] {
-                         service->memory().ModelsAreLoaded(kv_bytes);
-                         service->Resume();
-                       }});
-  const int signal = service->WaitForSignal(loading.failed());
+  Loading loading(
+      inference, models, std::move(opened),
+      {.served =
+           [&](const ModelRef& model) {
+             RETURN_IF_ERROR(service->memory().CheckRoom());
+             const auto served = inference.gateway().Find(model.served_name);
+             service->Announce(model.served_name, served.ok() ? (*served)->summary : "");
+             return OkStatus();
+           },
+       .all_served = [&]() -> Status {
+         service->memory().ModelsAreLoaded(kv_bytes);
+         manager.OnMemory([&service](int64_t bytes) { service->memory().ModelsChanged(bytes); });
+         RETURN_IF_ERROR(manager.Start());
+         if (settings.IsSet("models")) {
+           service->Announce(
+               fmt::format("{} models of {}", manager.folder_models(), settings.Text("models")),
+               "loaded on demand");
+         }
+         service->Resume();
+         return OkStatus();
+       }});
+  const int signal = service->WaitForSignal(loading.failed(), [&] { manager.Look(); });
   if (signal == 0) {
     const Status status = loading.Wait();
+    manager.Stop();
     service->Stop();
     return status;
   }
   loading.Abandon();
-  service->Drain(signal, [&] { (void)loading.Wait(); });
+  service->Drain(signal, [&] {
+    (void)loading.Wait();
+    manager.Stop();
+  });
   return OkStatus();
 }
 
@@ -308,7 +331,11 @@ Status RunWorker(const Settings& settings, const std::vector<ModelRef>& models) 
   std::atomic<bool> loaded{false};
   Loading loading(inference, models, std::move(opened),
                   {.served = [&](const ModelRef&) { return memory.CheckRoom(); },
-                   .all_served = [&] { loaded.store(true); }});
+                   .all_served =
+                       [&] {
+                         loaded.store(true);
+                         return OkStatus();
+                       }});
   std::unique_ptr<cluster::WorkerLink> link;
   Status opening;
   IdleMemory idle;

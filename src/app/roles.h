@@ -10,10 +10,10 @@
 
 namespace tutti::app {
 
-// Serves `models` (at least one, with distinct names) until SIGTERM or SIGINT, drains, and returns;
-// a load in progress is abandoned. A second signal ends the process at once with status 128 + its
-// number. Errors: those that prevent the start; invalid_value and unknown_parameter are
-// configuration errors, the others run-time errors.
+// Serves `models` (with distinct names; at least one unless --models names a folder) until SIGTERM
+// or SIGINT, drains, and returns; a load in progress is abandoned. A second signal ends the process
+// at once with status 128 + its number. Errors: those that prevent the start; invalid_value and
+// unknown_parameter are configuration errors, the others run-time errors.
 //
 // Permanently blocks SIGTERM, SIGINT and SIGHUP in the calling thread and all threads that it
 // starts, and ignores SIGPIPE. Call it before any other thread exists.

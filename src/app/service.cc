@@ -110,9 +110,10 @@ Servers::Servers(const http::HttpOptions& http, const rpc::GrpcOptions& grpc, bo
                  const kserve::RepositoryOptions& repository, const Dependencies& dependencies)
     : deps_(dependencies),
       chat_(deps_.chat, deps_.state->sessions()),
-      repository_(
-          repository,
-          {.inference = &deps_.state->inference(), .health = deps_.health, .clock = deps_.clock}),
+      repository_(repository, {.inference = &deps_.state->inference(),
+                               .health = deps_.health,
+                               .clock = deps_.clock,
+                               .control = deps_.control}),
       http_(http, {.inference = &deps_.state->inference(),
                    .authority = &deps_.state->authority(),
                    .health = deps_.health,
@@ -129,6 +130,7 @@ Servers::Servers(const http::HttpOptions& http, const rpc::GrpcOptions& grpc, bo
                    .batches = &deps_.state->batches(),
                    .idempotency_keys = &deps_.state->idempotency_keys(),
                    .adapters = deps_.adapters,
+                   .control = deps_.control,
                    .reload = deps_.reload}) {
   if (!with_grpc) return;
   grpc_ = std::make_unique<rpc::GrpcServer>(
@@ -259,6 +261,7 @@ Result<std::unique_ptr<Service>> Service::Create(const Settings& settings, Backe
                                  .chat = chat,
                                  .tells_cache = keeps_answers,
                                  .adapters = backend.adapters(),
+                                 .control = backend.control(),
                                  .reload = [raw = service.get()] { return raw->Reload(); }}));
   ASSIGN_OR_RETURN(service->mqtt_, MqttServers::Create(settings, {.clock = &backend.clock(),
                                                                   .state = service->state_.get(),

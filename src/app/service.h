@@ -46,6 +46,7 @@ class Servers {
     sessions::ChatOptions chat = {};          // of /v1/ws
     bool tells_cache = false;                 // answers may be kept, here or by workers
     api::AdapterControl* adapters = nullptr;  // as Backend::adapters()
+    api::ModelControl* control = nullptr;     // as Backend::control()
     std::function<Result<http::ReloadReport>()> reload = {};  // as HttpServer's
   };
 

@@ -46,6 +46,33 @@ Collectors CollectAliases(MetricsRegistry& registry, const aliases::AliasInferen
   })};
 }
 
+Collectors CollectModels(MetricsRegistry& registry, const ModelManager& models) {
+  using Stats = ModelManager::Stats;
+  SampledMetrics<Stats> all(registry);
+  for (size_t i = 0; i < Stats().models.size(); ++i) {
+    const auto state = std::string(api::ModelStateName(static_cast<api::ModelState>(i)));
+    all.AddGauge("tutti_models", "Models, by state", {{"state", state}},
+                 [i](const Stats& stats) { return stats.models[i]; });
+  }
+  all.AddGauge("tutti_models_memory_bytes",
+               "Memory of the models that are loaded, being loaded or being unloaded, in bytes", {},
+               &Stats::bytes);
+  all.AddGauge("tutti_models_memory_budget_bytes",
+               "Memory that models may take together, in bytes; 0: no limit", {}, &Stats::budget);
+  all.AddGauge("tutti_model_waiting_requests", "Requests that wait for their model to be loaded",
+               {}, &Stats::waiting);
+  all.AddCounters("tutti_model_loads_total", "Loads of models at run time, by outcome", "outcome",
+                  {{"loaded", &Stats::loads}, {"failed", &Stats::failed_loads}});
+  all.AddCounters("tutti_model_unloads_total", "Unloads of models, by reason", "reason",
+                  {{"request", [](const Stats& stats) { return stats.unloads[0]; }},
+                   {"keep_alive", [](const Stats& stats) { return stats.unloads[1]; }},
+                   {"evicted", [](const Stats& stats) { return stats.unloads[2]; }}});
+  all.AddCounter("tutti_model_load_seconds_total",
+                 "Time spent loading models at run time, in seconds", {},
+                 [](const Stats& stats) { return ToSeconds(stats.loading); });
+  return {all.Collect([&models] { return models.stats(); })};
+}
+
 Collectors CollectBatches(MetricsRegistry& registry, const batches::Batches& batches) {
   using Stats = batches::BatchStats;
   SampledMetrics<Stats> all(registry);

@@ -9,6 +9,7 @@
 
 #include "api/inference.h"
 #include "app/caches.h"
+#include "app/loading/model_manager.h"
 #include "app/process/memory.h"
 #include "app/remote_models.h"
 #include "server/mqtt/chat/admission_queue.h"
@@ -46,6 +47,9 @@ Collectors CollectLimits(telemetry::MetricsRegistry& registry, const limits::Lim
 // Load and memory relative to the limits of the process.
 Collectors CollectLoad(telemetry::MetricsRegistry& registry, const api::Inference& inference,
                        const MemoryWatch& memory);
+
+// Models by state, their memory, loads and unloads.
+Collectors CollectModels(telemetry::MetricsRegistry& registry, const ModelManager& models);
 
 // The MQTT listener ("listener") or broker connection ("broker"), with the numbers of the
 // statistics line in the log (mqtt.statistics). `statistics` must return nullopt once its source is

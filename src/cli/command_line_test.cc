@@ -31,8 +31,9 @@ void AddOptionsOf(const CLI::App& command, const std::string& name, std::set<std
   for (const CLI::Option* option : command.get_options()) {
     for (const std::string& each : option->get_lnames()) {
       const std::string flag = "--" + each;
-      // `chat` has keys of the server as options of its own.
-      const bool own = name == "chat" && (each == "api-key-file" || each == "store");
+      // These commands have keys of the server as options of their own.
+      const bool own = (name == "chat" && (each == "api-key-file" || each == "store")) ||
+                       ((name == "keys" || name == "users") && each == "models");
       const bool key = app::FindOption(each) != nullptr && !own;
       if (each != "help" && each != "help-all" && !key) out->insert(name + " " + flag);
     }
@@ -84,7 +85,7 @@ TEST(CommandLine, HelpShowsCommonOptionsAndTopicsAll) {
     return lines;
   };
   const std::string brief = HelpOf(*serve);
-  EXPECT_EQ(count(brief), 26 + 3) << "--config, --print-config and --help-all: " << brief;
+  EXPECT_EQ(count(brief), 29 + 3) << "--config, --print-config and --help-all: " << brief;
   EXPECT_EQ(brief.find("--sched-itl-target-ms"), std::string::npos);
   EXPECT_THROW(parser.parse("serve --help-all", /*program_name_included=*/false), CLI::Success);
   const std::string all = HelpOf(*serve);

@@ -21,10 +21,10 @@
 namespace tutti::cli {
 namespace {
 
-// The models that the arguments name; the default one if there are none.
+// The models that the arguments name; the default one if there are none, nor a folder of models.
 Result<std::vector<app::ModelRef>> ResolveModels(const app::Settings& settings,
                                                  std::vector<std::string> arguments) {
-  if (arguments.empty()) arguments.emplace_back();
+  if (arguments.empty() && !settings.IsSet("models")) arguments.emplace_back();
   std::vector<app::ModelRef> models;
   for (const std::string& argument : arguments) {
     ASSIGN_OR_RETURN(app::ModelRef model, FindModel(settings, argument));
@@ -43,6 +43,7 @@ class ServeCommand final : public Command {
         "  tutti serve chat=models/my.gguf --port 9000 --max-num-seqs 16\n"
         "  tutti serve smollm2-135m-instruct all-minilm-l6-v2   chat and embeddings\n"
         "  tutti serve chat.gguf search=bge-small/:f32          an arithmetic of its own\n"
+        "  tutti serve --models models --memory-budget 8GiB     any of a folder, on demand\n"
         "  tutti serve --role frontend                     models in `tutti worker` processes\n"
         "  tutti serve --config tutti.toml --print-config\n"
         "  curl -s 127.0.0.1:8080/v1/chat/completions -H 'Content-Type: application/json' \\\n"

@@ -156,6 +156,7 @@ class Decoder {
   bool has_window_plan() const { return window_plan_; }
   // Bytes of KV cache per block of kBlockTokens, all layers together; with window_memory those of
   // the layers without a window, and those of the others.
+  size_t scratch_bytes() const { return memory_.size(); }
   size_t kv_block_bytes() const { return groups_.full_bytes; }
   size_t window_block_bytes() const { return groups_.window_bytes; }
   static size_t KvBlockBytes(const ModelConfig& config, WeightMode mode,

@@ -45,6 +45,9 @@ class CpuDecoderEmbedder final : public engine::EncoderRunner {
   static Result<std::unique_ptr<CpuDecoderEmbedder>> Create(
       std::shared_ptr<const model::Weights> weights, const DecoderEmbedderOptions& options);
 
+  // KV memory and scratch; not the weights.
+  size_t memory_bytes() const { return kv_.size() + decoder_->scratch_bytes(); }
+
   engine::EncoderLimits limits() const override { return limits_; }
   void Launch(const engine::EncodeBatch& batch) override;
   Status Collect() override { return status_; }

@@ -127,6 +127,12 @@ class CpuModelRunner final : public engine::ModelRunner {
     return model::Decoder::KvBlockBytes(weights.config(), weights.mode(), kernels, kv_dtype);
   }
 
+  // KV memory, states and scratch; not the weights.
+  size_t memory_bytes() const {
+    return kv_.size() + window_kv_.size() + states_.size() + logits_.size() +
+           decoder_->scratch_bytes();
+  }
+
   engine::RunnerLimits limits() const override { return limits_; }
   void Launch(const engine::StepPlan& plan) override;
   engine::StepResult Collect() override;

@@ -102,10 +102,11 @@ def stand_in():
 
 
 class Server:
-    """Serves the default model, or `model`, on a free port until stop()."""
+    """Serves the default model, or `model`, on a free port until stop(). `model` "": none, for `--models`."""
 
     def __init__(self, *options, model=None, environment=None, wait=True):
-        self.command = [os.environ["E2E_BINARY"], "serve", model or default_model(), "--port", "0", *options]
+        models = [] if model == "" else [model or default_model()]
+        self.command = [os.environ["E2E_BINARY"], "serve", *models, "--port", "0", *options]
         self.environment = dict(os.environ, **(environment or {}))
         self.start()
         # A port that a test found free may be taken since, and be it by this program's own `--port 0`.

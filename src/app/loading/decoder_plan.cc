@@ -75,8 +75,9 @@ Status AddVectors(const LoadContext& context, const model::DecoderCheckpoint& ch
                             ? std::min(run.max_item_tokens, served.info.max_model_len)
                             : served.info.max_model_len;
   run.head = checkpoint.head;
-  ASSIGN_OR_RETURN(std::unique_ptr<engine::EncoderRunner> embedder,
+  ASSIGN_OR_RETURN(std::unique_ptr<runner::CpuDecoderEmbedder> embedder,
                    runner::CpuDecoderEmbedder::Create(weights, run));
+  served.info.status.memory_bytes += static_cast<int64_t>(embedder->memory_bytes());
   const engine::EncoderLimits limits = embedder->limits();
   options.batch_tokens = std::max(options.batch_tokens, limits.max_item_tokens);
   const std::shared_ptr<gateway::ServedEncoder> encoder =
@@ -228,14 +229,16 @@ class DecoderPlan final : public ModelPlan {
  public:
   Result<std::shared_ptr<const gateway::ServedModel>> Load(
       std::function<bool(size_t, size_t)> progress, std::shared_ptr<Device> device) override;
+  const api::ModelInfo& info() const override { return served_model->info; }
 
   // Steps of the plan, in order; each may refuse the file or the options.
-  Status CheckTensors() const;  // all tensors exist, with the needed shapes
-  Status ReadModel();           // tokenizer, template
-  Status PlanDraft();           // the draft model, if any
-  Status SizeTexts();           // for a model that gives vectors or scores alone
-  Status SizeMemory();          // KV cache and context, the engine's and the runner's limits
+  Status CheckTensors();  // all tensors exist, with the needed shapes
+  Status ReadModel();     // tokenizer, template
+  Status PlanDraft();     // the draft model, if any
+  Status SizeTexts();     // for a model that gives vectors or scores alone
+  Status SizeMemory();    // KV cache and context, the engine's and the runner's limits
   Status Describe(const ModelRef& ref);  // what clients and the operator see
+  int64_t EstimateBytes() const;         // of weights, KV cache and scratch
   void MakeMetrics();                    // of the loaded model, if there is a registry
 
   LoadContext context;
@@ -246,7 +249,9 @@ class DecoderPlan final : public ModelPlan {
   model::WeightMode mode = model::WeightMode::kInt8;  // of dtype
   model::KvDtype kv_dtype = model::KvDtype::kByWeights;
   model::ModelConfig config;
+  size_t weight_bytes = 0;
   SequenceMemorySizes memory;
+  size_t state_bytes = 0;  // of a state slot
   engine::EngineOptions engine_options;
   runner::CpuRunnerOptions runner_options;
   std::optional<DraftPlan> draft;
@@ -256,7 +261,7 @@ Result<std::shared_ptr<const gateway::ServedModel>> DecoderPlan::Load(
     std::function<bool(size_t, size_t)> progress, std::shared_ptr<Device> device) {
   auto instance = std::make_shared<LoadedDecoder>();
   model::LoadOptions load = LoadOptionsFor(mode, *table);
-  load.threads = device->threads();
+  load.threads = context.pack_threads > 0 ? context.pack_threads : device->threads();
   load.fuse = context.fuse;
   load.progress = std::move(progress);
   ASSIGN_OR_RETURN(instance->weights, model::Weights::Load(checkpoint, load));
@@ -272,6 +277,7 @@ Result<std::shared_ptr<const gateway::ServedModel>> DecoderPlan::Load(
   if (context.settings->IsSet("cache.redis")) served.identity = identity;
   RETURN_IF_ERROR(checkpoint.tensors->CheckUnchanged());
   if (!generates) {
+    served.info.status.memory_bytes = static_cast<int64_t>(instance->weights->bytes());
     RETURN_IF_ERROR(AddVectors(context, checkpoint, *table, instance->weights, device, served));
     return std::shared_ptr<const gateway::ServedModel>(std::move(served_model));
   }
@@ -288,6 +294,9 @@ Result<std::shared_ptr<const gateway::ServedModel>> DecoderPlan::Load(
   if (draft.has_value()) {
     ASSIGN_OR_RETURN(instance->draft, draft->Load(load.progress, device->pool()));
   }
+  size_t bytes = instance->weights->bytes() + instance->runner->memory_bytes();
+  if (draft.has_value()) bytes += draft->weight_bytes() + instance->draft->memory_bytes();
+  served.info.status.memory_bytes = static_cast<int64_t>(bytes);
 
   MakeMetrics();
   instance->text = std::make_unique<gateway::TokenizerText>(served.tokenizer);
@@ -326,10 +335,13 @@ Result<std::shared_ptr<const gateway::ServedModel>> DecoderPlan::Load(
   return std::shared_ptr<const gateway::ServedModel>(std::move(served_model));
 }
 
-Status DecoderPlan::CheckTensors() const {
+Status DecoderPlan::CheckTensors() {
   model::LoadOptions load = LoadOptionsFor(mode, *table);
   load.fuse = context.fuse;
-  return model::Weights::Plan(checkpoint, load).status();
+  ASSIGN_OR_RETURN(const std::shared_ptr<const model::Weights> planned,
+                   model::Weights::Plan(checkpoint, load));
+  weight_bytes = planned->bytes();
+  return OkStatus();
 }
 
 Status DecoderPlan::ReadModel() {
@@ -381,6 +393,7 @@ Status DecoderPlan::SizeMemory() {
   const Settings& settings = *context.settings;
   kv_dtype = KvDtypeFromSettings(settings);
   const SequenceMemoryNeeds needs = NeedsOf(settings, config, mode, *table);
+  state_bytes = needs.state_bytes;
   ASSIGN_OR_RETURN(memory, SizeSequenceMemory(settings, needs));
   runner::CpuRunnerOptions& run = runner_options;
   ASSIGN_OR_RETURN(run.context, ChooseContext(settings, config, memory, notice));
@@ -439,14 +452,40 @@ void DecoderPlan::MakeMetrics() {
                                          .kv_blocks = memory.kv_blocks});
 }
 
+// As `inspect --memory` counts weights and cache. The scratch is known exactly once it is
+// allocated; the rows of a step are about this wide.
+int64_t DecoderPlan::EstimateBytes() const {
+  const auto rows = static_cast<size_t>(runner_options.max_step_tokens);
+  const auto width = static_cast<size_t>(std::max(config.width, config.max_q_rows()));
+  const auto feed_forward = static_cast<size_t>(std::max(config.feed_forward, 0));
+  size_t scratch = rows * (6 * width + 3 * feed_forward);
+  if (generates) {  // the logits of a step
+    scratch += static_cast<size_t>(runner_options.max_step_slices) *
+               static_cast<size_t>(config.vocab_size);
+  }
+  size_t bytes = weight_bytes + scratch * sizeof(float);
+  bytes += static_cast<size_t>(memory.kv_bytes);
+  bytes += static_cast<size_t>(memory.state_slots) * state_bytes;
+  if (draft.has_value()) bytes += draft->weight_bytes() + draft->kv_bytes();
+  return static_cast<int64_t>(bytes);
+}
+
 Status DecoderPlan::Describe(const ModelRef& ref) {
   gateway::ServedModel& served = *served_model;
   served.info.id = ref.served_name;
   served.info.created_unix_s = UnixSeconds();
   served.info.generates = generates;
+  served.info.status.memory_bytes = EstimateBytes();
   served.info.max_model_len = max_tokens;
   served.info.vocab_size = config.vocab_size;
   served.info.architecture = config.architecture;
+  if (!generates) {  // what is known before the embedder is made (AddVectors)
+    const model::VectorModules& modules = *checkpoint.vectors;
+    api::EncoderInfo& encoder = served.info.encoder.emplace();
+    encoder.pairs = modules.scores.has_value();
+    if (modules.scores) encoder.labels = {"relevance"};
+    encoder.width = encoder.token_width = modules.scores ? 0 : config.width;
+  }
   served.info.quantisation = checkpoint.TypeName();
   if (mode == model::WeightMode::kInt8) NoteTranscoded(*checkpoint.tensors, notice);
   std::vector<std::string> lines = checkpoint.notes;

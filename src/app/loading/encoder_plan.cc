@@ -38,14 +38,17 @@ class EncoderPlan final : public ModelPlan {
     return OkStatus();
   }
 
+  const api::ModelInfo& info() const override { return served_->info; }
+
   Result<std::shared_ptr<const gateway::ServedModel>> Load(
       std::function<bool(size_t, size_t)> progress, std::shared_ptr<Device> device) override {
+    const int pack_threads = context_.pack_threads > 0 ? context_.pack_threads : device->threads();
     ASSIGN_OR_RETURN(model::EncoderChoice choice,
                      model::ChooseEncoderWeights(checkpoint_.config, *checkpoint_.tensors,
                                                  *checkpoint_.tokenizer,
                                                  {.dtype = dtype_,
                                                   .kernels = table_,
-                                                  .threads = device->threads(),
+                                                  .threads = pack_threads,
                                                   .progress = std::move(progress)}));
     ASSIGN_OR_RETURN(served_->info.digest, checkpoint_.Digest());
     RETURN_IF_ERROR(checkpoint_.tensors->CheckUnchanged());
@@ -54,8 +57,10 @@ class EncoderPlan final : public ModelPlan {
     run.pool = device->pool();
     run.max_items = options_.batch_items;
     run.max_tokens = options_.batch_tokens;
-    ASSIGN_OR_RETURN(std::unique_ptr<engine::EncoderRunner> runner,
+    ASSIGN_OR_RETURN(std::unique_ptr<runner::CpuEncoderRunner> runner,
                      runner::CpuEncoderRunner::Create(choice.weights, run));
+    served_->info.status.memory_bytes =
+        static_cast<int64_t>(choice.weights->bytes() + runner->scratch_bytes());
     served_->info.quantisation = model::EncoderDTypeName(choice.dtype());
     served_->summary = Summary(choice.ToString());
     Serve(std::move(runner), std::move(device));
@@ -89,6 +94,7 @@ class EncoderPlan final : public ModelPlan {
     info.vocab_size = config.vocab_size;
     info.architecture = config.architecture;
     info.generates = false;
+    info.status.memory_bytes = MostBytes();
     api::EncoderInfo& encoder = info.encoder.emplace();
     encoder.width = config.labels.empty() ? config.vector_width() : 0;
     encoder.token_width = config.labels.empty() ? config.token_width() : 0;
@@ -103,6 +109,19 @@ class EncoderPlan final : public ModelPlan {
     encoder.batch_window = options_.window;
     served_->tokenizer = checkpoint_.tokenizer;
     served_->info.tokenizer = gateway::DescribeTokenizer(*served_->tokenizer);
+  }
+
+  // The type is chosen while the model is loaded, with float32 as the reference: that, and half of
+  // it for the type compared, and the scratch of a batch.
+  int64_t MostBytes() const {
+    int64_t floats = 0;
+    for (const model::StoredTensor& tensor : checkpoint_.tensors->tensors())
+      floats += tensor.shape.elements();
+    const model::EncoderConfig& config = checkpoint_.config;
+    const int64_t rows = options_.batch_tokens;
+    const int64_t scratch = rows * (8 * config.width + 2 * config.feed_forward);
+    const auto bytes = static_cast<int64_t>(sizeof(float));
+    return floats * bytes * 3 / 2 + 2 * scratch * bytes;
   }
 
   void Serve(std::unique_ptr<engine::EncoderRunner> runner, std::shared_ptr<Device> device) {

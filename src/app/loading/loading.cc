@@ -92,7 +92,8 @@ void Loading::Main() {
     if (status.ok()) status = events_.served(models_[i]);
     if (!status.ok()) return Fail(std::move(status));
   }
-  if (!abandoned()) events_.all_served();
+  if (abandoned()) return;
+  if (Status status = events_.all_served(); !status.ok()) Fail(std::move(status));
 }
 
 Status Loading::LoadOne(OpenedModel model) {

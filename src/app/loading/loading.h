@@ -29,7 +29,7 @@ class Loading {
  public:
   struct Events {                                   // on the thread that loads
     std::function<Status(const ModelRef&)> served;  // its errors end it as those of a model do
-    std::function<void()> all_served;
+    std::function<Status()> all_served;             // the same
   };
 
   Loading(LocalInference& inference, const std::vector<ModelRef>& models,

@@ -83,6 +83,7 @@ const std::string& OpenedModel::notice() const { return plan_->notice; }
 bool OpenedModel::generates() const { return plan_->generates; }
 bool OpenedModel::chats() const { return plan_->chats; }
 int OpenedModel::max_tokens() const { return plan_->max_tokens; }
+const api::ModelInfo& OpenedModel::info() const { return plan_->info(); }
 
 Result<OpenedModel> OpenedModel::Open(const ModelRef& ref, const LoadContext& context) {
   Result<std::unique_ptr<ModelPlan>> plan = PlanOf(ref, context);

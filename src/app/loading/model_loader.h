@@ -27,7 +27,8 @@ namespace tutti::app {
 // oversubscribe the cores nor run at the same time.
 //
 // Made by LocalInference and shared by its models. For use by one thread at a time, except where
-// loop() itself allows more.
+// loop() itself allows more: pool() and Start() are called once before models are loaded at run
+// time.
 class Device {
  public:
   // `clock` outlives it. No thread is started yet.
@@ -58,6 +59,7 @@ struct LoadContext {
   std::string version;
   bool fuse = true;  // false: one operation at a time, to measure what fusion brings
   std::shared_ptr<kv::PrefixDisk> prefixes = nullptr;  // null: prefixes are kept in memory alone
+  int pack_threads = 0;  // that pack the weights; 0: as many as compute
 };
 
 // A model whose header and options have been checked. Cheap: no tensor has been read. A server
@@ -77,6 +79,10 @@ class OpenedModel {
   bool generates() const;  // text; an encoder does not
   bool chats() const;      // it has a chat template
   int max_tokens() const;  // tokens of one sequence, of an encoder of one text
+  // What clients see of the model, before Load(). What only loading finds out is missing: the
+  // digest, an encoder's type, and the vectors of a decoder. status.memory_bytes: estimate of the
+  // weights, the KV cache and the activations.
+  const api::ModelInfo& info() const;
 
   // Reads and packs the weights and makes the engine; blocks for seconds. `progress` is called on
   // the calling thread with the bytes packed so far and the total; if it returns false, the load is

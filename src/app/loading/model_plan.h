@@ -32,6 +32,8 @@ class ModelPlan {
   // Reads and packs the weights; as OpenedModel::Load. Once.
   virtual Result<std::shared_ptr<const gateway::ServedModel>> Load(
       std::function<bool(size_t, size_t)> progress, std::shared_ptr<Device> device) = 0;
+  // Until Load(). Its memory_bytes are an estimate, an upper bound for encoders.
+  virtual const api::ModelInfo& info() const = 0;
 
   std::string summary, notice;  // as OpenedModel's
   bool generates = false;       // as OpenedModel's

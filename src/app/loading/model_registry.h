@@ -32,6 +32,10 @@ Result<ModelRef> ResolveModel(std::string_view argument);
 // model_not_pulled: without NAME= and the arithmetic.
 std::string HubPartOf(std::string_view argument);
 
+// Checks a served name, which is used in JSON, URLs, logs and metrics: 1 to 128 bytes of UTF-8
+// without control characters and empty parts of a path. Errors: invalid_value.
+Status CheckServedName(std::string_view name);
+
 // The served names, in order.
 std::vector<std::string> ServedNames(const std::vector<ModelRef>& models);
 

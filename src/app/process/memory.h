@@ -75,6 +75,9 @@ class MemoryWatch final : public api::HealthProbe {
   // Called when the models are loaded: the present resident size plus `later` untouched bytes count
   // as planned. Before this call the level is green.
   void ModelsAreLoaded(int64_t later);
+  // Called at run time: before a model is loaded with the bytes that it takes, and after one is
+  // unloaded with the same bytes, negative.
+  void ModelsChanged(int64_t bytes) { planned_.fetch_add(bytes); }
 
   struct Figures {
     int64_t limit = 0, planned = 0, resident = 0;  // bytes
