@@ -22,12 +22,11 @@ namespace {
 
 using api::ModelState;
 using std::chrono::milliseconds;
-using std::chrono::seconds;
 
 // Interval at which the loader looks whether requests of unloaded models have ended.
 constexpr milliseconds kPoll(5);
 // A model that failed to load is not tried again for this long: each attempt reads its files.
-constexpr seconds kRetryFailed(5);
+constexpr std::chrono::seconds kRetryFailed(5);
 // A busy model is evicted for one that has waited this long, but not before it was loaded this
 // long: it answers the requests that it was loaded for.
 constexpr milliseconds kWaitForIdle(200), kLeastStay(1000);
@@ -236,7 +235,7 @@ Status ModelManager::Want(const std::string& model) {
   RETURN_IF_ERROR(WantLocked(*entry, false));
   if (options_.wait) return OkStatus();
   return Unavailable("model_loading", "model " + model + " is being loaded; retry later")
-      .WithRetryAfter(seconds(1));
+      .WithRetryAfter(std::chrono::seconds(1));
 }
 
 void ModelManager::Load(const std::string& model, Done done) {
