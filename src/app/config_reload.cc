@@ -58,6 +58,7 @@ Result<http::ReloadReport> ConfigReload::Run() {
                                          {"effect", "the settings have not changed"}});
     return report;
   }
+  if (done_ != nullptr) done_();
   parts_.log->Info("config.reloaded", {{"applied", Joined(report->applied)},
                                        {"needs_restart", Joined(report->needs_restart)}});
   return report;

@@ -5,6 +5,7 @@
 //   certificates of HTTP, WebSocket and MQTT        the next connection
 //   aliases                                         the next request
 //   the log level                                   the next line
+// The folder of models is listed again.
 // Everything is read and checked first. If anything is invalid, nothing changes.
 //
 // Owned by app::Service. Any thread may call Run(); calls are serialised. It reads files.
@@ -49,6 +50,9 @@ class ConfigReload {
     served_ = std::move(served);
   }
 
+  // Called after each reload that was applied. Call this before the first Run().
+  void AfterReload(std::function<void()> done) { done_ = std::move(done); }
+
   // Errors: those of Settings::Resolve, and of the parts for the option at fault; nothing has
   // changed then.
   Result<http::ReloadReport> Run();
@@ -59,6 +63,7 @@ class ConfigReload {
   const Parts parts_;
   const Settings start_;  // options that need a restart still have these values
   std::function<std::vector<std::string>()> served_;
+  std::function<void()> done_;
   Mutex mutex_;
   Settings current_ GUARDED_BY(mutex_);
   std::string configured_key_ GUARDED_BY(mutex_);

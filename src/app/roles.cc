@@ -199,22 +199,27 @@ Status Serve(const Settings& settings, const std::vector<ModelRef>& models) {
   if (settings.On("kserve.test_models")) RETURN_IF_ERROR(CheckTestModels(models));
   ASSIGN_OR_RETURN(std::vector<AdapterRef> adapters,
                    AdaptersFromSettings(settings, ServedNames(models)));
-  std::vector<std::string> names = ServedNames(models);
-  for (const AdapterRef& adapter : adapters) names.push_back(adapter.name);
-  RETURN_IF_ERROR(aliases::CheckAliases(settings.aliases(), names));
-  // Adapters may be loaded meanwhile.
-  service->CheckAliasesAgainst([names, &inference] {
-    std::vector<std::string> all = names;
-    for (const api::ModelInfo& model : inference.gateway().Models()) all.push_back(model.id);
-    return all;
-  });
   inference.Expect(ServedNames(models));
   ASSIGN_OR_RETURN(std::vector<OpenedModel> opened, OpenAll(inference, models));
   RETURN_IF_ERROR(CheckAdapterBases(adapters, models, opened));
+  std::vector<std::string> adapter_names;
+  for (const AdapterRef& adapter : adapters) adapter_names.push_back(adapter.name);
   inference.UseAdapters(std::move(adapters));
   RETURN_IF_ERROR(
       CheckProjectModels(settings.mqtt_projects(), NamesOf(models, opened, settings.aliases())));
   RETURN_IF_ERROR(manager.List(models, BytesOf(opened)));
+  // Models of the folder and adapters come and go.
+  const auto served_names = [&manager, &inference, adapter_names] {
+    std::vector<std::string> names = manager.names();
+    names.insert(names.end(), adapter_names.begin(), adapter_names.end());
+    for (const api::ModelInfo& model : inference.gateway().Models()) {
+      if (std::find(names.begin(), names.end(), model.id) == names.end()) names.push_back(model.id);
+    }
+    return names;
+  };
+  RETURN_IF_ERROR(aliases::CheckAliases(settings.aliases(), served_names()));
+  service->CheckAliasesAgainst(served_names);
+  service->AfterReload([&manager] { manager.Rescan(); });
 
   RETURN_IF_ERROR(service->Start());
   // The port answers health probes while the weights are read.
@@ -317,6 +322,8 @@ Status RunWorker(const Settings& settings, const std::vector<ModelRef>& models) 
   inference.Expect(ServedNames(models));
   ASSIGN_OR_RETURN(std::vector<OpenedModel> opened, OpenAll(inference, models));
   RETURN_IF_ERROR(CheckAdapterBases(adapters, models, opened));
+  std::vector<std::string> adapter_names;
+  for (const AdapterRef& adapter : adapters) adapter_names.push_back(adapter.name);
   inference.UseAdapters(std::move(adapters));
   const auto decoders = std::count_if(opened.begin(), opened.end(),
                                       [](const OpenedModel& model) { return model.generates(); });

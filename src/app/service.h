@@ -100,6 +100,8 @@ class Service {
   void CheckAliasesAgainst(std::function<std::vector<std::string>()> served) {
     reload_->CheckAliasesAgainst(std::move(served));
   }
+  // Called after each reload that was applied. Call this before Start().
+  void AfterReload(std::function<void()> done) { reload_->AfterReload(std::move(done)); }
   // Reads the configuration again. Any thread. Errors: as ConfigReload::Run().
   Result<http::ReloadReport> Reload() { return reload_->Run(); }
 

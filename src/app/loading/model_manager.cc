@@ -299,6 +299,13 @@ void ModelManager::Rescan() {
   changed_.NotifyAll();
 }
 
+std::vector<std::string> ModelManager::names() const {
+  const MutexLock lock(mutex_);
+  std::vector<std::string> names;
+  for (const std::unique_ptr<Entry>& entry : entries_) names.push_back(entry->ref.served_name);
+  return names;
+}
+
 size_t ModelManager::folder_models() const {
   const MutexLock lock(mutex_);
   return static_cast<size_t>(std::count_if(entries_.begin(), entries_.end(),

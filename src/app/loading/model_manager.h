@@ -100,6 +100,7 @@ class ModelManager final : public gateway::ModelSource, public api::ModelControl
   // --- any thread ---
 
   size_t folder_models() const;
+  std::vector<std::string> names() const;  // of all listed models
   Stats stats() const;
 
   Status Want(const std::string& model) override;

@@ -162,11 +162,10 @@ TEST_F(RoutesTest, OperatorRoutesNeedAdminUnlessServerIsOpen) {
   for (const Route& route : Routes()) {
     if (route.rule == auth::rules::kOperate) paths.push_back(PathOf(route));
   }
-  EXPECT_THAT(paths,
-              ::testing::UnorderedElementsAre(
-                  "/v1/models/load", "/v1/models/unload", "/models/load", "/models/unload",
-                  "/v2/repository/models/fake/load", "/v2/repository/models/fake/unload",
-                  "/v1/load_lora_adapter", "/v1/unload_lora_adapter", "/admin/reload"));
+  EXPECT_THAT(paths, ::testing::UnorderedElementsAre(
+                         "/v1/models/load", "/v1/models/unload", "/models/load", "/models/unload",
+                         "/v2/repository/models/fake/load", "/v2/repository/models/fake/unload",
+                         "/v1/load_lora_adapter", "/v1/unload_lora_adapter", "/admin/reload"));
   // What they answer without a folder of adapters and a configuration file.
   const auto passed = [](const std::string& path) {
     if (path == "/admin/reload") return HasSubstr("cannot reload");
