@@ -209,8 +209,8 @@ class Workers(unittest.TestCase):
         """Row U52, one removed under load, the hard way: 0 errors, and the texts are those of an undisturbed run."""
         texts = [f"List facts about the number {i}." for i in range(8)]
         with World(workers=2, worker=("--max-num-seqs", "8"), model=MODEL) as world:  # whose answers last long enough
-            whole = [ask(world.frontend, text, 96, ignore_eos=True) for text in texts]
-            streams = [Stream(world.frontend, text, 96) for text in texts]
+            whole = [ask(world.frontend, text, 160, ignore_eos=True) for text in texts]
+            streams = [Stream(world.frontend, text, 160) for text in texts]
             for stream in streams[:6]:
                 self.assertTrue(stream.begun.wait(STEP_S))
             world.workers[0].kill_engine()
