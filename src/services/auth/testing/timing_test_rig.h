@@ -5,8 +5,8 @@
 // both alike. Times above a percentile of all are left out, because they are interrupts. |t| above
 // 4.5 occurs by chance once in 10^5 times.
 //
-// The measurement itself prefers one of its two texts by up to a nanosecond, which a million samples
-// of one pair find. Many pairs, with the order drawn for each, average this out.
+// The measurement itself prefers one of its two texts by up to a nanosecond, which a million
+// samples of one pair find. Many pairs, with the order drawn for each, average this out.
 #pragma once
 
 #include <functional>
