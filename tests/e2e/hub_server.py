@@ -22,6 +22,7 @@ class Faults:
         self.statuses = []           # (status, headers) of the next answers of files, in order
         self.listing_statuses = []   # the same of the API
         self.cut_every = 0           # bytes of a body after which the connection is closed
+        self.announced = None        # Content-Length, if it is not that of the body
         self.cuts_left = None        # None: each time
         self.ignore_range = False
         self.html = False            # a page instead of each file
@@ -159,7 +160,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.send_header("Connection", "close")  # the end of the connection is the end of the body
             self.close_connection = True
         else:
-            self.send_header("Content-Length", str(len(body)))
+            self.send_header("Content-Length", str(faults.announced or len(body)))
         self.end_headers()
         if self.command == "HEAD":
             return None

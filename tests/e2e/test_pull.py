@@ -260,6 +260,14 @@ class Connections(WithHub):
         self.check()
         self.assertEqual(self.hub.sent["m-Q8_0.gguf"], self.SIZE, "no byte is sent twice")
 
+    def test_a_server_that_cuts_after_each_byte_is_given_up(self):
+        self.hub.faults.cut_every = 1
+        self.refused("hub_unreachable", "org/m")
+        self.assertLess(len(self.hub.asked_for_files()), 20)
+        self.hub.faults.cut_every = 0
+        self.tutti("pull", "org/m")
+        self.check()
+
     def test_a_server_without_ranges_is_asked_for_the_whole_file(self):
         self.hub.faults.cut_every = 300_000
         self.hub.faults.cuts_left = 2
@@ -296,17 +304,20 @@ class Connections(WithHub):
     def test_killed_pulls_resume_to_the_right_bytes(self):
         self.hub.faults.pause_s = 0.004
         rng = random.Random(5)
-        kills = amount(3, 6, 50)
+        kills, finished = amount(3, 6, 50), 0
         for _ in range(kills):
             process = subprocess.Popen([os.environ["E2E_BINARY"], "pull", "org/m"], env=self.environment, stdout=subprocess.DEVNULL,
                                        stderr=subprocess.DEVNULL)
             time.sleep(rng.uniform(0.02, 0.25))
             process.kill()
             process.wait()
-            names = self.names()
-            if names:  # it may have got to its end
+            blobs = [path for path in self.names() if "blobs" in path.split(os.sep)]
+            self.assertEqual([read(path) for path in blobs], [self.data] * len(blobs))
+            if len(self.names()) > len(blobs):  # it may have got to its end
                 self.check()
                 self.tutti("models", "rm", "org/m")
+                finished += 1
+        self.assertLess(finished, kills, "no kill came in time")
         self.hub.faults.pause_s = 0
         self.tutti("pull", "org/m")
         self.check()
@@ -628,6 +639,13 @@ class Urls(WithHub):
         self.hub.repositories["plain"] = other
         path = self.tutti("pull", self.url).splitlines()[-1]
         self.assertEqual(read(path), other)
+
+    def test_a_url_that_announces_more_than_the_disk_has_is_refused(self):
+        self.hub.faults.announced = 1 << 49
+        self.assertIn("disk_full", self.tutti("pull", self.url, status=1))
+        self.assertLess(self.hub.sent["plain"], 1 << 20)
+        self.hub.faults.announced = None
+        self.assertEqual(read(self.tutti("pull", self.url).splitlines()[-1]), self.data)
 
     def test_what_is_no_gguf_url_is_refused(self):
         for url in ("http://192.0.2.1/m.gguf", "https://example.org/", "https://example.org/m.bin", "https://u:p@example.org/m.gguf",

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -24,6 +25,13 @@ namespace {
 
 constexpr uint64_t kMaxFileBytes = uint64_t{1} << 50;
 constexpr size_t kReadBytes = size_t{1} << 20;
+// Fewer bytes from a connection are no progress: a server that cuts after each byte would be asked
+// as many times as the file has bytes.
+constexpr uint64_t kProgressBytes = 4096;
+// Left free: a file system without any space disturbs other programs.
+constexpr uint64_t kSpareBytes = uint64_t{64} << 20;
+
+std::string Megabytes(uint64_t bytes) { return std::to_string((bytes + 999'999) / 1'000'000); }
 
 struct ContentRange {
   uint64_t first = 0;
@@ -94,6 +102,8 @@ class PartialFile final : public HttpBody {
       return Wrong("hub_length", "is sent without its length; give --sha256");
     // Without a range, the answer begins at the first byte.
     if (first == 0 && have_ > 0) RETURN_IF_ERROR(StartOver());
+    if (!target_.size.has_value() && size_.has_value())
+      RETURN_IF_ERROR(CheckSpace(FolderOf(target_.partial), *size_ - std::min(have_, *size_)));
     if (!target_.validator_file.empty()) return KeepValidator(answer);
     return OkStatus();
   }
@@ -204,6 +214,17 @@ class PartialFile final : public HttpBody {
 
 }  // namespace
 
+Status CheckSpace(const std::string& folder, uint64_t bytes) {
+  struct statvfs disk {};
+  if (statvfs(folder.c_str(), &disk) != 0) return OkStatus();  // the writes will tell
+  const uint64_t free = uint64_t{disk.f_bavail} * disk.f_frsize;
+  if (bytes == 0 || bytes + kSpareBytes <= free) return OkStatus();
+  return ResourceExhausted("disk_full", Quote(folder, 200) + " has " + Megabytes(free) +
+                                            " MB free, the download needs " +
+                                            Megabytes(bytes + kSpareBytes) +
+                                            " MB; free space, or set HF_HUB_CACHE");
+}
+
 uint64_t PartialBytes(const std::string& path) {
   struct stat found {};
   if (lstat(path.c_str(), &found) != 0 || !S_ISREG(found.st_mode)) return 0;
@@ -268,7 +289,7 @@ Result<DownloadResult> Download(HttpClient& http, const DownloadTarget& target,
       best = 0;
       continue;
     }
-    const bool progress = file.have() > best;
+    const bool progress = file.have() >= best + kProgressBytes;
     best = std::max(best, file.have());
     RETURN_IF_ERROR(retries.Next(std::move(why), progress, wait, http.stop()));
   }

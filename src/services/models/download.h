@@ -46,6 +46,9 @@ struct DownloadResult {
 Result<DownloadResult> Download(HttpClient& http, const DownloadTarget& target,
                                 std::atomic<uint64_t>* bytes);
 
+// disk_full if the file system of `folder` has no room for so many bytes and some that stay free.
+Status CheckSpace(const std::string& folder, uint64_t bytes);
+
 // Bytes that an earlier try left; 0 if there is no such regular file.
 uint64_t PartialBytes(const std::string& path);
 

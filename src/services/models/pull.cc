@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
-#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -31,8 +30,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Left free: a file system without any space disturbs other programs.
-constexpr uint64_t kSpareBytes = uint64_t{64} << 20;
 constexpr const char* kSourceFile = "source.json";
 
 HttpOptions OptionsFor(const HubSettings& settings, const std::atomic<bool>* stop) {
@@ -40,20 +37,6 @@ HttpOptions OptionsFor(const HubSettings& settings, const std::atomic<bool>* sto
           .ca_file = settings.ca_file,
           .patience = settings.patience,
           .stop = stop};
-}
-
-std::string Megabytes(uint64_t bytes) { return std::to_string((bytes + 999'999) / 1'000'000); }
-
-// disk_full if `folder` has no room for so many bytes.
-Status CheckSpace(const std::string& folder, uint64_t bytes) {
-  struct statvfs disk {};
-  if (statvfs(folder.c_str(), &disk) != 0) return OkStatus();  // the writes will tell
-  const uint64_t free = uint64_t{disk.f_bavail} * disk.f_frsize;
-  if (bytes == 0 || bytes + kSpareBytes <= free) return OkStatus();
-  return ResourceExhausted("disk_full", Quote(folder, 200) + " has " + Megabytes(free) +
-                                            " MB free, the download needs " +
-                                            Megabytes(bytes + kSpareBytes) +
-                                            " MB; free space, or set HF_HUB_CACHE");
 }
 
 Status Offline(const std::string& name) {
