@@ -370,6 +370,21 @@ TEST_F(RoutesTest, MediaTypesOtherThanJsonAre415) {
   EXPECT_EQ(ask("Content-Encoding: gzip\r\n"), 415);
 }
 
+TEST_F(RoutesTest, OllamaTakesAnyMediaTypeButFromABrowser) {
+  StartServer();
+  const auto ask = [&](const std::string& fields) {
+    return Ask("POST /api/show HTTP/1.1\r\nHost: localhost\r\n" + fields +
+               "Content-Length: 13\r\n\r\n{\"model\":\"x\"}")
+        .status;
+  };
+  EXPECT_EQ(ask("Content-Type: application/x-www-form-urlencoded\r\n"), 404) << "as curl sends it";
+  EXPECT_EQ(ask("Content-Type: text/plain;charset=UTF-8\r\n"), 404) << "as fetch sends a text";
+  EXPECT_EQ(ask("Content-Type: text/plain\r\nSec-Fetch-Site: cross-site\r\n"), 415);
+  EXPECT_EQ(ask("Content-Type: text/plain\r\nOrigin: http://localhost\r\n"), 415);
+  EXPECT_EQ(ask("Content-Type: application/json\r\nOrigin: http://localhost\r\n"), 404);
+  EXPECT_EQ(ask("Content-Type: text/plain\r\nContent-Type: text/plain\r\n"), 415);
+}
+
 TEST_F(RoutesTest, ForeignNamesAreRefusedOnALoopbackAddress) {
   HttpOptions options;
   options.allowed_hosts = {"tutti.internal"};

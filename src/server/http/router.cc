@@ -105,7 +105,16 @@ bool IsJson(std::string_view media) {
          (media.starts_with("application/") && media.ends_with("+json"));
 }
 
-Status CheckMedia(const HttpRequest& request, BodyKind kind) {
+// Ollama's server looks at no media type, and its examples send what curl and other clients make of
+// a text by themselves. A page of another site could send such a request without asking first, so
+// one from a browser has to be JSON.
+bool MayHaveAnyMedia(const HttpRequest& request, const Route& route) {
+  return route.errors == protocol::ErrorForm::kOllama && request.Find("origin") == nullptr &&
+         request.Find("sec-fetch-site") == nullptr;
+}
+
+Status CheckMedia(const HttpRequest& request, const Route& route) {
+  const BodyKind kind = route.body;
   if (const std::string* encoding = request.Find("content-encoding"); encoding != nullptr) {
     const bool known = kind == BodyKind::kTensors ? ParseCoding(*encoding).has_value()
                                                   : AsciiLower(*encoding) == "identity";
@@ -123,7 +132,7 @@ Status CheckMedia(const HttpRequest& request, BodyKind kind) {
   const MediaType media = ParseMediaType(*type);
   if (kind == BodyKind::kTensors) {
     RETURN_IF_ERROR(CheckTensorMedia(media.name));
-  } else if (!IsJson(media.name)) {
+  } else if (!IsJson(media.name) && !MayHaveAnyMedia(request, route)) {
     return Unsupported("the body must be JSON: send Content-Type: application/json");
   }
   // Any other parameter changes nothing of JSON, whose encoding is always UTF-8.
@@ -266,8 +275,7 @@ Decision Router::Decide(const HttpRequest& request, const auth::CertifiedName* c
     return refuse(Unimplemented("not_implemented", "this route is not in this release"));
   }
   if (route->method == "POST") {
-    if (Status status = CheckMedia(request, route->body); !status.ok())
-      return refuse(std::move(status));
+    if (Status status = CheckMedia(request, *route); !status.ok()) return refuse(std::move(status));
   }
   if (const std::string* expect = request.Find("expect");
       expect != nullptr && AsciiLower(*expect) != "100-continue") {
