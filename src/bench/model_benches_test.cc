@@ -11,6 +11,7 @@
 
 #include "bench/concurrency.h"
 #include "bench/constrained.h"
+#include "bench/decisions.h"
 #include "bench/forward.h"
 #include "bench/kernels_report.h"
 #include "bench/perplexity.h"
@@ -231,6 +232,40 @@ TEST_F(ModelBenchesTest, SampledTextsAreTheSameForOneClientAndFour) {
     EXPECT_EQ(row.at("output_tokens").as_int64(), 120);
     EXPECT_TRUE(row.at("equal").as_bool());
   }
+}
+
+TEST_F(ModelBenchesTest, DecisionsAreEqualAloneAndShareTheirText) {
+  DecisionsOptions options;
+  options.model = file_->path();
+  options.flags = SmallFlags();
+  options.tokens = 40;
+  options.labels = 3;
+  options.questions = {1, 4};
+  options.clients = 3;
+  options.decisions = 16;
+  options.calibrate = false;
+  const auto report = BenchDecisions(options, nullptr);
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_THAT(report->failures, testing::IsEmpty());
+  EXPECT_THAT(report->text, testing::HasSubstr("goal: 1000 decisions/s"));
+  const auto& rows = report->json.at("rows").as_array();
+  ASSERT_EQ(rows.size(), 2u);
+  for (const boost::json::value& row : rows) {
+    EXPECT_EQ(row.at("decisions").as_int64(), 16);
+    EXPECT_TRUE(row.at("equal").as_bool());
+    EXPECT_GT(row.at("decisions_s").as_double(), 0);
+    EXPECT_GT(row.at("limit_decisions_s").as_double(), 0);
+    EXPECT_GE(row.at("prompt_tokens").as_int64(), 16 * 40);
+  }
+  const auto computed = [&](size_t row) { return rows[row].at("computed_tokens").as_uint64(); };
+  EXPECT_LT(computed(1), computed(0)) << "the text is computed once for four questions";
+  options.questions = {1};
+  options.least_rate = 1e9;
+  const auto slow = BenchDecisions(options, nullptr);
+  ASSERT_TRUE(slow.ok()) << slow.status();
+  EXPECT_THAT(slow->failures, testing::ElementsAre(testing::HasSubstr("below 1000000000.0")));
+  options.tokens = 4000;
+  EXPECT_EQ(BenchDecisions(options, nullptr).status().reason(), "context_length_exceeded");
 }
 
 TEST_F(ModelBenchesTest, ModelsThatCannotBeLoadedAreErrors) {

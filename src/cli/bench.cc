@@ -14,6 +14,7 @@
 #include "bench/agreement.h"
 #include "bench/concurrency.h"
 #include "bench/constrained.h"
+#include "bench/decisions.h"
 #include "bench/forward.h"
 #include "bench/jobs.h"
 #include "bench/kernels_report.h"
@@ -70,6 +71,7 @@ class BenchCommand final : public Command {
         "  tutti bench constrained\n"
         "  tutti bench lora smollm2-135m-instruct --lora adapter.gguf\n"
         "  tutti bench concurrency --json concurrency.json\n"
+        "  tutti bench decisions --questions 1,16\n"
         "  tutti bench serve --url http://127.0.0.1:8080 --concurrency 1,4,8 --requests 100\n"
         "  tutti bench overload --url http://127.0.0.1:8080\n"
         "  tutti bench jobs --url http://127.0.0.1:8080\n"
@@ -93,6 +95,7 @@ class BenchCommand final : public Command {
     DeclareConstrained();
     DeclareLora();
     DeclareConcurrency();
+    DeclareDecisions();
     DeclareServe();
     DeclareOverload();
     DeclareJobs();
@@ -251,6 +254,31 @@ class BenchCommand final : public Command {
     AddNumber(*command, "--tokens", concurrency_.new_tokens, 1, 100000,
               "output tokens of each request [50]");
     AddNumbers(*command, "--concurrency", concurrency_.levels, 1, 1024, "clients [1,4,8]");
+  }
+
+  void DeclareDecisions() {
+    CLI::App* command =
+        Add("decisions", "Decisions about texts, one or several questions in each call", [this] {
+          decisions_.model = model_.model;
+          decisions_.flags = model_.flags;
+          return bench::BenchDecisions(decisions_, Progress());
+        });
+    command->footer(
+        "Example:\n  tutti bench decisions --questions 1,16 --concurrency 8 --json decisions.json");
+    model_.AddTo(*command, false);
+    AddNumber(*command, "--tokens", decisions_.tokens, 1, 1 << 20, "tokens of each text [64]");
+    AddNumber(*command, "--labels", decisions_.labels, 2, bench::kMaxBenchLabels,
+              "labels of each question [2]");
+    AddNumbers(*command, "--questions", decisions_.questions, 1, 400,
+               "questions about each text [1,16]");
+    AddNumber(*command, "--concurrency", decisions_.clients, 1, 1024, "clients [8]");
+    AddNumber(*command, "--max-num-seqs,--lanes", decisions_.max_num_seqs, 1, 1024,
+              "sequences that run together in a step [32]");
+    AddNumber(*command, "--decisions", decisions_.decisions, 1, 10000000,
+              "minimum decisions of each row [512]");
+    AddNumber(*command, "--seed", decisions_.seed, uint64_t{0}, kMaxSeed, "seed of the texts [1]");
+    AddNumber(*command, "--min-rate", decisions_.least_rate, 0.0, 1e9,
+              "minimum decisions per second; below it the command fails (none)");
   }
 
   void DeclareServe() {
@@ -547,6 +575,7 @@ class BenchCommand final : public Command {
   bench::LoraOptions lora_;
   bench::ConstrainedOptions constrained_;
   bench::ConcurrencyOptions concurrency_;
+  bench::DecisionsOptions decisions_;
   bench::ServeOptions serve_;
   bench::JobsOptions jobs_;
   bench::OverloadOptions overload_;

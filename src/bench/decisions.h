@@ -1,0 +1,39 @@
+// `tutti bench decisions`: decisions a second in this process (R24 of docs/checks.md).
+//
+// Each client sends a call, waits for its answer and sends the next one. A call is the body of
+// POST /v1/decisions: a text and one or more questions, each with the same number of labels. It is
+// parsed, served by the gateway and written as JSON, so only the socket is missing. No two calls
+// have the same text, but all have the beginning that the chat template writes, which the prefix
+// cache keeps as it does in a server. The answers of the first calls of each row must be, to the
+// bit, those of the same call alone without the prefix cache.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "bench/report.h"
+#include "bench/session.h"
+
+namespace tutti::bench {
+
+inline constexpr int kMaxBenchLabels = 26;  // one letter each
+
+struct DecisionsOptions {
+  std::string model;
+  Flags flags;
+  int tokens = 64;                       // of each text, at least
+  int labels = 2;                        // of each question, 2 to kMaxBenchLabels
+  std::vector<int> questions = {1, 16};  // of each call; one row each
+  int clients = 8;
+  int max_num_seqs = 32;
+  int decisions = 512;  // of each row, at least
+  uint64_t seed = 1;
+  bool calibrate = true;  // false: accepts the machine as it is
+  double least_rate = 0;  // decisions a second of the best row; below it the bench fails; 0: none
+};
+
+// Errors: those of loading and of parsing; context_length_exceeded.
+Result<Report> BenchDecisions(const DecisionsOptions& options, const Progress& progress);
+
+}  // namespace tutti::bench
