@@ -23,6 +23,7 @@ from page import COLUMNS, SECTIONS
 MODEL = "smollm2-135m-instruct"
 EMBEDDER = "all-minilm-l6-v2"
 RERANKER = "reranker"
+CALLER = "caller"  # calls get_weather when asked, and answers when it has the result: for APIs without tool_choice
 WIDTH = 384  # of the embedder's vectors
 
 HOST = "127.0.0.1"
@@ -195,6 +196,18 @@ def expected_completion(prompt="The capital of France is", tokens=8):
     status, text = request("POST", "/v1/completions", {"model": MODEL, "prompt": prompt, "max_tokens": tokens, "temperature": 0})
     assert status == 200, text
     return json.loads(text)["choices"][0]["text"]
+
+
+@functools.cache
+def expected_answer():
+    """The answer of the model CALLER to a dialog that ends in a tool's result."""
+    status, text = request("POST", "/v1/chat/completions", {"model": CALLER, "temperature": 0, "messages": [
+        {"role": "user", "content": QUESTION},
+        {"role": "assistant", "content": "", "tool_calls": [{"id": "call_1", "type": "function", "function": {
+            "name": "get_weather", "arguments": json.dumps({"city": "Rome"})}}]},
+        {"role": "tool", "tool_call_id": "call_1", "content": Calls().record("Rome")}]})
+    assert status == 200, text
+    return json.loads(text)["choices"][0]["message"]["content"]
 
 
 @functools.cache

@@ -3,12 +3,12 @@
 
     run.py --tutti build/release/tutti                            all clients; the page must say what came out
     run.py --tutti build/release/tutti --write docs/clients.md    writes the page, if every cell is as declared
-    run.py --tutti build/release/tutti --sample                   the folder `core`: 12 clients, and their rows of the page
+    run.py --tutti build/release/tutti --sample                   the folder `core`: 14 clients, and their rows of the page
     run.py --tutti build/release/tutti openai litellm             scripts by name; prints the error of each cell that fails
 
 One folder here is one virtual environment, made once in --venvs for each content of its requirements.txt; that needs
 pip's package index. One script of a folder declares one or more clients and their checks (checks.py). All of them talk to
-one server with a generating model, an embedder and a cross-encoder. A cell of the page is `yes`, or the number of a
+one server with two generating models, an embedder and a cross-encoder. A cell of the page is `yes`, or the number of a
 reason, which the script declares with the error that proves it. Everything else fails the run: a check that fails, a
 declared failure that no longer occurs, a script that does not load, an answer of status 5xx.
 """
@@ -66,17 +66,20 @@ class Served:
         os.environ.update(e2e.GIVEN, E2E_BINARY=str(binary.resolve()), E2E_SANITIZER=sanitizer, E2E_REPORTS=reports)
         e2e.watch(os.environ, sanitizer, reports)
         # After the environment, which it reads when it is imported.
+        import calling_model
         import encoder_models
         import harness
         self.folder = tempfile.TemporaryDirectory()
         reranker = pathlib.Path(self.folder.name, "reranker")
         reranker.mkdir()
         encoder_models.write_cross_encoder(reranker)
+        caller = pathlib.Path(self.folder.name, "caller")
+        calling_model.write(caller)
         self.mqtt_port, self.grpc_port = harness.free_port(), harness.free_port()
-        self.server = harness.Server(encoder_models.EMBEDDER, f"reranker={reranker}", "--mqtt-port", str(self.mqtt_port),
+        self.server = harness.Server(encoder_models.EMBEDDER, f"reranker={reranker}", f"caller={caller}", "--mqtt-port", str(self.mqtt_port),
                                      "--grpc-port", str(self.grpc_port), "--store", os.path.join(self.folder.name, "store"))
         try:
-            self.server.wait_models(3)
+            self.server.wait_models(4)
             self.server.expect_log(r"grpc\.listening")
         except BaseException:
             self.server.stop()  # the caller has no object yet to stop it by

@@ -10,6 +10,7 @@ import unittest
 import jsonschema
 import ollama
 
+import calling_model
 import encoder_models
 import thinking_model
 import tiny_model
@@ -213,6 +214,36 @@ class OllamaThinking(unittest.TestCase):
             self.assertTrue("".join(part.message.thinking or "" for part in parts))
             self.assertEqual("".join(part.message.content for part in parts), "")
         self.assertTrue(client.generate("thinking", "x", think=True, options=GREEDY).thinking)
+
+
+class OllamaCalls(unittest.TestCase):
+    def test_calls_and_results_are_those_of_the_chat_completion(self):
+        folder = tempfile.mkdtemp(prefix="tutti-ollama-")
+        self.addCleanup(shutil.rmtree, folder)
+        path = os.path.join(folder, "caller")
+        calling_model.write(path)
+        server = Server("--threads", "1", model=path)
+        self.addCleanup(server.stop)
+        client = ollama.Client(host=server.url, timeout=STEP_S)
+        self.addCleanup(client._client.close)
+        self.assertEqual(client.show("caller").capabilities, ["completion", "tools"])
+        tool = {"type": "function", "function": {"name": "get_weather", "description": "The weather of a city.", "parameters": {
+            "type": "object", "required": ["city"], "properties": {"city": {"type": "string"}}}}}
+        question = [{"role": "user", "content": "How is the weather in Rome?"}]
+        theirs = server.post_json("/v1/chat/completions", {"model": "caller", "messages": question, "tools": [tool], "temperature": 0})
+        expected = theirs["choices"][0]["message"]["tool_calls"][0]["function"]
+        whole = client.chat("caller", question, tools=[tool], options={"temperature": 0})
+        streamed = list(client.chat("caller", question, tools=[tool], options={"temperature": 0}, stream=True))
+        for parts in ([whole], streamed):
+            call, = [call.function for part in parts for call in part.message.tool_calls or []]
+            self.assertEqual((call.name, dict(call.arguments)), (expected["name"], json.loads(expected["arguments"])))
+            self.assertEqual((call.name, dict(call.arguments)), (calling_model.NAME, calling_model.ARGUMENTS))
+            self.assertEqual("".join(part.message.content or "" for part in parts), "")
+            self.assertEqual((parts[-1].done_reason, parts[-1].eval_count), ("stop", theirs["usage"]["completion_tokens"]))
+            dialog = [*question, {"role": "assistant", "content": "", "tool_calls": [{"function": {
+                "name": call.name, "arguments": dict(call.arguments)}}]}, {"role": "tool", "tool_name": call.name, "content": "sunny"}]
+            answer = client.chat("caller", dialog, tools=[tool], options={"temperature": 0})
+            self.assertEqual((answer.message.content, answer.message.tool_calls), (calling_model.ANSWER, None))
 
 
 class OllamaInfill(unittest.TestCase):

@@ -2,13 +2,12 @@
 import cohere
 import groq
 import mistralai.client
-import ollama
 import together
 import voyageai
 from llama_stack_client import LlamaStackClient
 
-from checks import (EMBEDDER, MESSAGES, MODEL, QUERY, RERANKER, REVIEW, TEXTS, TOKENS, TOOL, URL, V1, Client, agree, agree_pieces,
-                    agree_scores, agree_vectors, judge_review, openai_loop, review_schema)
+from checks import (EMBEDDER, MESSAGES, MODEL, QUERY, RERANKER, TEXTS, TOKENS, TOOL, URL, V1, Client, agree, agree_pieces,
+                    agree_scores, agree_vectors, openai_loop)
 
 ASKED = {"model": MODEL, "messages": MESSAGES, "max_tokens": TOKENS, "temperature": 0}
 
@@ -99,30 +98,3 @@ def voyage_embeddings():
 def voyage_rerank():
     answer = voyageai.Client(api_key="none", base_url=V1).rerank(QUERY, TEXTS, model=RERANKER)
     agree_scores({item.index: item.relevance_score for item in answer.results})
-
-
-ollama_client = Client("ollama", section="apis")
-GREEDY = {"temperature": 0, "num_predict": TOKENS}
-
-
-@ollama_client.check("chat")
-def ollama_chat():
-    agree(ollama.Client(host=URL).chat(model=MODEL, messages=MESSAGES, options=GREEDY).message.content)
-
-
-@ollama_client.check("stream")
-def ollama_stream():
-    parts = ollama.Client(host=URL).chat(model=MODEL, messages=MESSAGES, options=GREEDY, stream=True)
-    agree_pieces([part.message.content for part in parts])
-
-
-@ollama_client.check("structured")
-def ollama_structured():
-    answer = ollama.Client(host=URL).chat(model=MODEL, messages=[{"role": "user", "content": REVIEW}], format=review_schema(),
-                                          options={**GREEDY, "num_predict": 60})
-    judge_review(answer.message.content)
-
-
-@ollama_client.check("embeddings")
-def ollama_embeddings():
-    agree_vectors(ollama.Client(host=URL).embed(model=EMBEDDER, input=TEXTS).embeddings)
