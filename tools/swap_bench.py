@@ -8,6 +8,7 @@ the time; their gaps are measured alone and during loads. The greedy texts of bo
 the requirement is a ratio of P99 of at most 1.5. Exit status 1 if a request failed, a text differs, or the ratio is above --limit.
 """
 import argparse
+import contextlib
 import http.client
 import json
 import os
@@ -57,6 +58,23 @@ def post(port, path, body):
     connection.close()
     if response.status != 200:
         raise RuntimeError(f"{path}: {response.status} {text[:300]}")
+
+
+@contextlib.contextmanager
+def serving(*command):
+    """The port of a server with a folder of models, while the context lasts."""
+    server = subprocess.Popen([*command, "--port", "0", "--grpc-port", "0", "--store", "memory", "--log-level", "off"],
+                              stdout=subprocess.PIPE, text=True)
+    try:
+        for line in server.stdout:
+            found = re.search(r"models of .* at http://[^ ]*:(\d+)", line)
+            if found:
+                yield int(found.group(1))
+                return
+        sys.exit("the server did not start")
+    finally:
+        server.terminate()
+        server.wait()
 
 
 def phase(port, options, texts, swap):
@@ -109,25 +127,11 @@ def main():
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         os.symlink(os.path.abspath(options.other), os.path.join(folder, "other" + (pathlib.Path(options.other).suffix or "")))
-        command = [options.tutti, "serve", f"main={options.model}", "--models", folder, "--port", "0", "--grpc-port", "0",
-                   "--store", "memory", "--kv-cache-bytes", "256MiB", "--log-level", "off"]
-        server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-        try:
-            port = None
-            for line in server.stdout:
-                found = re.search(r"models of .* at http://[^ ]*:(\d+)", line)
-                if found:
-                    port = int(found.group(1))
-                    break
-            if port is None:
-                sys.exit("the server did not start")
+        with serving(options.tutti, "serve", f"main={options.model}", "--models", folder, "--kv-cache-bytes", "256MiB") as port:
             texts = {}
             phase(port, argparse.Namespace(**{**vars(options), "seconds": 2}), texts, swap=False)
             alone, _, failures = phase(port, options, texts, swap=False)
             loading, swaps, more = phase(port, options, texts, swap=True)
-        finally:
-            server.terminate()
-            server.wait()
     failures += more
     differing = [prompt for prompt, seen in texts.items() if len(seen) > 1]
     if failures or differing:
