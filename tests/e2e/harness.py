@@ -288,6 +288,16 @@ def raw_request(port, method, path, body, receive_buffer=None):
     return connection
 
 
+def stopped_at_call(folder, call, kind="kill"):
+    """The environment of a program that is killed, or finds its disk full, at one call that changes files. With `call` 0 it counts them
+    into the file `count` of the folder."""
+    library = os.path.join(folder, "stop_at_call.so")
+    if not os.path.exists(library):
+        source = os.path.join(os.path.dirname(os.path.abspath(__file__)), "stop_at_call.cc")
+        subprocess.run(["c++", "-O1", "-std=c++20", "-fPIC", "-shared", "-o", library, source], check=True)
+    return {"LD_PRELOAD": library, "STOP_CALL": str(call), "STOP_KIND": kind, "STOP_COUNT": os.path.join(folder, "count")}
+
+
 class ServerCase(unittest.TestCase):
     """One server for the tests of a class."""
     OPTIONS = ()

@@ -1,16 +1,18 @@
 """Row R25 through the server: prefixes on the disk survive a restart with the same answers, within a cap, apart for tenants, and no
 damaged or foreign file is used."""
+import http.client
 import json
 import os
 import pathlib
 import random
+import shutil
 import signal
 import tempfile
 import time
 import unittest
 
 import random_models
-from harness import MODEL, STAND_IN, Server, amount, default_model, eventually, figure, make_key
+from harness import MODEL, STAND_IN, Server, amount, default_model, eventually, figure, make_key, stopped_at_call
 from test_memory_kinds import KINDS, WORDS
 
 PROMPT_WORDS = amount(300, 700, 6000)  # of the long prompt, some 6,000 tokens in full
@@ -92,6 +94,43 @@ class PrefixDisk(unittest.TestCase):
         again = self.ask(server, prompt)
         self.assertEqual(again[0], said[0])
         self.assertGreater(again[1], 64)
+
+    def test_any_call_may_be_the_last(self):
+        """A program that ends while it writes a session's prefixes or a pin leaves the old state or the new one, never a half."""
+        prompt = text(7, 150)
+        pin = json.dumps({"model": MODEL, "messages": [{"role": "system", "content": prompt}], "ttl_s": 600})
+
+        def session(call, kind):
+            """(pinned tokens, if the pin was acknowledged; the answer), of a program that may end at that call."""
+            server = Server("--store", str(self.folder / "store"), "--prefix-disk-bytes", "256MiB", "--log-level", "off",
+                            environment=stopped_at_call(self.folder, call, kind), wait=False)
+            pinned, said = None, None
+            try:
+                server.wait_ready()
+                pinned = server.post_json("/v1/prefixes", pin)["pinned_tokens"]
+                said = self.ask(server, prompt)[0]
+            except (OSError, http.client.HTTPException, RuntimeError, AssertionError):
+                self.assertNotEqual(call, 0)
+            server.stop()
+            return pinned, said
+
+        pinned_tokens, said = session(0, "kill")
+        self.assertGreater(pinned_tokens, 0)
+        calls = int((self.folder / "count").read_text())
+        figure(f"calls that change a file: {calls}")
+        acknowledged = 0
+        for kind, count in (("kill", amount(2, 3, calls)), ("full", amount(2, 2, calls))):
+            for call in sorted({round(1 + i * (calls - 1) / (count - 1)) for i in range(count)}):
+                with self.subTest(kind=kind, call=call, of=calls):
+                    shutil.rmtree(self.folder / "store")
+                    acknowledged += session(call, kind)[0] is not None
+                    server = self.serve()
+                    self.assertEqual(self.ask(server, prompt)[0], said)
+                    pins = json.loads(server.get("/v1/prefixes")[2])["data"]
+                    self.assertIn([pin["pinned_tokens"] for pin in pins], ([], [pinned_tokens]))
+                    self.assertEqual(server.metric("tutti_prefix_disk_removed_files_total", reason="rejected"), 0, "a half file had its name")
+                    self.stop(server)
+        self.assertGreater(acknowledged, 0)
 
     def test_the_cap_holds(self):
         cap = 1 << 20 if STAND_IN else 16 << 20

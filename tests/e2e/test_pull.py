@@ -22,7 +22,7 @@ import urllib.request
 
 import folder_model
 import tiny_model
-from harness import STEP_S, Server, amount, figure, judged
+from harness import STEP_S, Server, amount, figure, judged, stopped_at_call
 from hub_server import HubServer, Repository, blob_hash
 
 JUNK = {"README.md": b"# A model\n", "pytorch_model.bin": b"\x80\x02pickle" * 99, "onnx/model.onnx": b"onnx" * 99,
@@ -426,9 +426,6 @@ class StoppedAtACall(WithHub):
 
     def setUp(self):
         super().setUp()
-        self.library = os.path.join(self.home, "stop_at_call.so")
-        subprocess.run(["c++", "-O1", "-std=c++20", "-fPIC", "-shared", "-o", self.library,
-                        os.path.join(os.path.dirname(os.path.abspath(__file__)), "stop_at_call.cc")], check=True)
         self.files = {**folder_files(shards=2), "1_Pooling/config.json": b"{}"}
         repository = self.add("org/m", {**self.files, "config.json": self.files["config.json"] + b" "})
         self.tutti("pull", "org/m")  # an older commit
@@ -449,8 +446,7 @@ class StoppedAtACall(WithHub):
     def run_stopped(self, call, kind):
         self.restore()
         return subprocess.run([os.environ["E2E_BINARY"], "pull", "org/m"], capture_output=True, text=True, timeout=STEP_S,
-                              env={**self.environment, "LD_PRELOAD": self.library, "STOP_CALL": str(call), "STOP_KIND": kind,
-                                   "STOP_COUNT": os.path.join(self.home, "count")})
+                              env={**self.environment, **stopped_at_call(self.home, call, kind)})
 
     def check(self):
         """Each name that is there has the right content, and the new commit can be found only if all of it is there."""
