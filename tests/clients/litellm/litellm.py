@@ -1,10 +1,11 @@
-"""LiteLLM: one call for every provider, here its OpenAI, Anthropic and vLLM forms."""
+"""LiteLLM: one call for every provider, here its OpenAI, Anthropic, vLLM and Ollama forms."""
 import json
 
 import litellm
 
-from checks import (EMBEDDER, MESSAGES, MODEL, PROMPT, QUERY, QUESTION, RERANKER, REVIEW, TEXTS, TOKENS, URL, V1, Calls, Client, agree,
-                    agree_pieces, agree_scores, agree_vectors, expected_completion, judge_review, review_type, said, weather_schema)
+from checks import (CALLER, EMBEDDER, MESSAGES, MODEL, PROMPT, QUERY, QUESTION, RERANKER, REVIEW, TEXTS, TOKENS, URL, V1, Calls, Client,
+                    agree, agree_pieces, agree_scores, agree_vectors, expected, expected_answer, expected_completion, judge_review,
+                    review_type, said, weather_schema)
 
 client = Client("litellm", section="frameworks")
 TOOL = {"type": "function", "function": {"name": "get_weather", "description": "The weather of a city now.",
@@ -90,3 +91,62 @@ def responses():
 def rerank():
     answer = litellm.rerank(model="hosted_vllm/" + RERANKER, api_base=URL, api_key="none", query=QUERY, documents=TEXTS)
     agree_scores({item["index"]: item["relevance_score"] for item in answer.results})
+
+
+ollama_client = Client("litellm (Ollama)", section="frameworks", distribution="litellm")
+# `ollama/` writes the dialog into a prompt of its own for /api/generate; `ollama_chat/` sends it to /api/chat.
+PLAIN_PROMPT = f"### User:\n{PROMPT}\n\n"
+
+
+def ask_ollama(form, messages=MESSAGES, model=MODEL, tokens=TOKENS, **options):
+    return litellm.completion(model=form + model, api_base=URL, messages=messages, max_tokens=tokens, temperature=0, num_retries=0,
+                              **options)
+
+
+@ollama_client.check("chat")
+def ollama_chat():
+    agree(ask_ollama("ollama_chat/").choices[0].message.content)
+    agree(ask_ollama("ollama/").choices[0].message.content, expected(PLAIN_PROMPT))
+
+
+@ollama_client.check("stream")
+def ollama_stream():
+    agree_pieces([chunk.choices[0].delta.content for chunk in ask_ollama("ollama_chat/", stream=True)])
+    agree_pieces([chunk.choices[0].delta.content for chunk in ask_ollama("ollama/", stream=True)], expected(PLAIN_PROMPT))
+
+
+def ollama_loop(**options):
+    calls = Calls()
+    messages = [{"role": "user", "content": QUESTION}]
+
+    def answer():
+        made = ask_ollama("ollama_chat/", messages, CALLER, 60, tools=[TOOL], **options)
+        return (litellm.stream_chunk_builder(list(made)) if options else made).choices[0].message
+    first = answer()
+    messages.append(first.model_dump(exclude_none=True))
+    messages.extend({"role": "tool", "tool_call_id": call.id, "content": calls.record(**json.loads(call.function.arguments))}
+                    for call in first.tool_calls)
+    calls.judge()
+    agree(answer().content, expected_answer())
+
+
+@ollama_client.check("tools")
+def ollama_tools():
+    ollama_loop()
+
+
+@ollama_client.check("tools_stream")
+def ollama_tools_stream():
+    ollama_loop(stream=True)
+
+
+@ollama_client.check("structured")
+def ollama_structured():
+    for form in ("ollama_chat/", "ollama/"):
+        judge_review(ask_ollama(form, [{"role": "user", "content": REVIEW}], tokens=60, response_format=review_type())
+                     .choices[0].message.content)
+
+
+@ollama_client.check("embeddings")
+def ollama_embeddings():
+    agree_vectors(item["embedding"] for item in litellm.embedding(model="ollama/" + EMBEDDER, api_base=URL, input=TEXTS).data)
