@@ -2,7 +2,7 @@
 // while requests run:
 //   limits, weights and cache scopes of tenants     the next request
 //   the configured key, issuers of signed tokens    the next request; callers with the old key end
-//   certificates of HTTP, WebSocket and MQTT        the next connection
+//   certificates                                    the next connection
 //   aliases                                         the next request
 //   the log level                                   the next line
 // The folder of models is listed again.

@@ -183,8 +183,16 @@ Status Servers::Start() {
 
 Result<std::function<void()>> Servers::PrepareReload(const Settings& settings,
                                                      const std::string& key, bool has_keys) {
-  ASSIGN_OR_RETURN(const http::HttpOptions options, HttpOptionsFrom(settings, key, has_keys));
-  return http_.PrepareReload(options);
+  ASSIGN_OR_RETURN(const http::HttpOptions http, HttpOptionsFrom(settings, key, has_keys));
+  ASSIGN_OR_RETURN(std::function<void()> apply_http, http_.PrepareReload(http));
+  if (grpc_ == nullptr) return apply_http;
+  ASSIGN_OR_RETURN(const rpc::GrpcOptions grpc, GrpcOptionsFrom(settings, has_keys));
+  ASSIGN_OR_RETURN(std::function<void()> apply_grpc, grpc_->PrepareReload(grpc));
+  return std::function<void()>(
+      [apply_http = std::move(apply_http), apply_grpc = std::move(apply_grpc)] {
+        apply_http();
+        apply_grpc();
+      });
 }
 
 std::string Servers::further_addresses() const {

@@ -61,9 +61,9 @@ class Servers {
   // " and grpc://127.0.0.1:8081", or nothing.
   std::string further_addresses() const;
 
-  // Checks other settings for the HTTP server, and reads its TLS files. The result applies what
-  // HttpServer::PrepareReload() says. `has_keys`: whether credentials exist with these settings.
-  // The gRPC server keeps its certificate. Errors: as Create().
+  // Checks other settings for the servers, and reads the TLS files. The result applies what
+  // PrepareReload() of HttpServer and GrpcServer says. `has_keys`: whether credentials exist with
+  // these settings. Errors: as Create().
   Result<std::function<void()>> PrepareReload(const Settings& settings, const std::string& key,
                                               bool has_keys);
 

@@ -12,7 +12,7 @@ import unittest
 
 import openai
 
-from harness import MODEL, STEP_S, Server, amount, default_model, eventually, figure, make_key, stand_in
+from harness import MODEL, STEP_S, Server, amount, default_model, eventually, figure, free_port, make_key, stand_in
 
 
 def chat(server, model, **more):
@@ -191,11 +191,15 @@ class Reload(Reloaded):
 
         make("first")
         make("second")
+        grpc_port = free_port()
         install("first")
-        server = self.serve(f'tls-cert = "{self.path("server.pem")}"\ntls-key = "{self.path("server.key")}"\n', "--grpc-port", "0")
+        server = self.serve(f'tls-cert = "{self.path("server.pem")}"\ntls-key = "{self.path("server.key")}"\n',
+                            "--grpc-port", str(grpc_port))
 
         def shown():
-            return ssl.get_server_certificate(("127.0.0.1", server.port), timeout=STEP_S).strip()
+            """What HTTP and gRPC show, if it is one."""
+            found = {ssl.get_server_certificate(("127.0.0.1", port), timeout=STEP_S).strip() for port in (server.port, grpc_port)}
+            return found.pop() if len(found) == 1 else None
 
         def text(name):
             with open(self.path(name)) as file:

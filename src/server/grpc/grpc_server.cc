@@ -5,9 +5,12 @@
 #include <openssl/ssl.h>
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <cstdlib>
 #include <fstream>
 #include <latch>
+#include <memory>
 #include <new>
 #include <optional>
 #include <sstream>
@@ -18,6 +21,8 @@
 #include <vector>
 
 #include "base/log.h"
+#include "base/mutex.h"
+#include "base/threads.h"
 #include "server/access/client_certificate.h"
 #include "server/access/listen_rules.h"
 #include "server/grpc/acceptor.h"
@@ -56,20 +61,37 @@ Status CheckCertificate(const GrpcOptions& options) {
   return OkStatus();
 }
 
-Result<std::shared_ptr<grpc::ServerCredentials>> Credentials(const GrpcOptions& options) {
-  if (options.tls_cert_file.empty()) return grpc::InsecureServerCredentials();
+// What the TLS files held when they were read.
+struct TlsTexts {
+  std::string certificate, key, authorities;
+  bool client_required = false;
+  bool operator==(const TlsTexts&) const = default;
+};
+
+// Nothing: without TLS.
+Result<std::optional<TlsTexts>> ReadTls(const GrpcOptions& options) {
+  if (options.tls_cert_file.empty()) return std::optional<TlsTexts>();
   RETURN_IF_ERROR(CheckCertificate(options));
-  grpc::SslServerCredentialsOptions::PemKeyCertPair pair;
-  ASSIGN_OR_RETURN(pair.cert_chain, ReadPem("tls-cert", options.tls_cert_file));
-  ASSIGN_OR_RETURN(pair.private_key, ReadPem("tls-key", options.tls_key_file));
-  grpc::SslServerCredentialsOptions ssl(GRPC_SSL_DONT_REQUEST_CLIENT_CERTIFICATE);
+  TlsTexts tls;
+  ASSIGN_OR_RETURN(tls.certificate, ReadPem("tls-cert", options.tls_cert_file));
+  ASSIGN_OR_RETURN(tls.key, ReadPem("tls-key", options.tls_key_file));
   if (!options.tls_client_ca_file.empty()) {
-    ASSIGN_OR_RETURN(ssl.pem_root_certs, access::ReadClientAuthorities(options.tls_client_ca_file));
-    ssl.client_certificate_request =
-        options.tls_client_required ? GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY
-                                    : GRPC_SSL_REQUEST_CLIENT_CERTIFICATE_AND_VERIFY;
+    ASSIGN_OR_RETURN(tls.authorities, access::ReadClientAuthorities(options.tls_client_ca_file));
+    tls.client_required = options.tls_client_required;
   }
-  ssl.pem_key_cert_pairs.push_back(std::move(pair));
+  return std::optional<TlsTexts>(std::move(tls));
+}
+
+std::shared_ptr<grpc::ServerCredentials> CredentialsOf(const std::optional<TlsTexts>& tls) {
+  if (!tls.has_value()) return grpc::InsecureServerCredentials();
+  grpc::SslServerCredentialsOptions ssl(GRPC_SSL_DONT_REQUEST_CLIENT_CERTIFICATE);
+  if (!tls->authorities.empty()) {
+    ssl.pem_root_certs = tls->authorities;
+    ssl.client_certificate_request =
+        tls->client_required ? GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY
+                             : GRPC_SSL_REQUEST_CLIENT_CERTIFICATE_AND_VERIFY;
+  }
+  ssl.pem_key_cert_pairs.push_back({.private_key = tls->key, .cert_chain = tls->certificate});
   return grpc::SslServerCredentials(ssl);
 }
 
@@ -163,10 +185,122 @@ Status CheckBind(const GrpcOptions& options) {
                             .tls_client_ca_file = options.tls_client_ca_file});
 }
 
+// One server of the library. Its credentials cannot be changed, so that other certificates need
+// another one; the connections of both are accepted by the same Acceptor.
+class LibraryServer {
+ public:
+  static Result<std::shared_ptr<LibraryServer>> Start(GrpcContext& context,
+                                                      std::optional<TlsTexts> tls) {
+    auto made = std::shared_ptr<LibraryServer>(new LibraryServer(context, std::move(tls)));
+    grpc::ServerBuilder builder;
+    SetLimits(context.options.limits, &builder);
+    using Type = grpc::ServerBuilder::experimental_type::ExternalConnectionType;
+    made->connections_ = builder.experimental().AddExternalConnectionAcceptor(
+        Type::FROM_FD, CredentialsOf(made->tls_));
+    builder.RegisterCallbackGenericService(&made->service_);
+    made->server_ = builder.BuildAndStart();
+    if (made->server_ == nullptr)
+      return Unavailable("io_error", "the gRPC server could not be started");
+    return made;
+  }
+
+  ~LibraryServer() {
+    if (server_ != nullptr) End();
+  }
+
+  const std::optional<TlsTexts>& tls() const { return tls_; }
+
+  void Take(int fd) {
+    grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters connection;
+    connection.fd = fd;
+    connections_->HandleNewConnection(&connection);
+  }
+
+  // Notifies clients (GOAWAY), waits for their calls, and cancels those that remain at the end.
+  // One thread calls this, once.
+  void Shutdown(Duration limit) {
+    stopped_ = true;
+    server_->Shutdown(std::chrono::system_clock::now() + limit);
+  }
+
+  // Ends the calls that a Shutdown() of another thread waits for.
+  void CancelCalls() { grpc_server_cancel_all_calls(server_->c_server()); }
+
+  // Cancels what a Shutdown() did not, and waits until nothing runs.
+  void End() {
+    if (!stopped_) Shutdown(Duration::zero());
+    server_->Wait();
+  }
+
+ private:
+  LibraryServer(GrpcContext& context, std::optional<TlsTexts> tls)
+      : tls_(std::move(tls)), service_(context) {}
+
+  const std::optional<TlsTexts> tls_;
+  CallService service_;
+  std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> connections_;
+  std::unique_ptr<grpc::Server> server_;
+  bool stopped_ = false;
+};
+
+// Servers with earlier certificates, until their last call has ended. Used under a mutex.
+class RetiredServers {
+ public:
+  ~RetiredServers() { End(); }
+
+  // Clients are told to connect again. Their calls end as they began, within `limit`.
+  void Add(std::shared_ptr<LibraryServer> server, Duration limit) {
+    std::erase_if(servers_, [](Retired& one) { return one.ended->load() && one.Join(); });
+    // Certificates may be replaced each minute, and calls may last for a day.
+    if (servers_.size() >= kMost) {
+      servers_.front().server->CancelCalls();
+      servers_.front().Join();
+      servers_.erase(servers_.begin());
+    }
+    auto ended = std::make_shared<std::atomic<bool>>(false);
+    std::thread waits([server, ended, limit] {
+      NameThread("tutti-grpc-old");
+      server->Shutdown(limit);
+      ended->store(true);
+    });
+    servers_.push_back({std::move(server), std::move(ended), std::move(waits)});
+  }
+
+  // Whether all calls have ended.
+  bool AllEnded() const {
+    return std::all_of(servers_.begin(), servers_.end(),
+                       [](const Retired& one) { return one.ended->load(); });
+  }
+
+  // Ends all calls that are left.
+  void End() {
+    for (Retired& one : servers_) {
+      while (!one.ended->load()) {  // the thread may not have begun
+        one.server->CancelCalls();
+        std::this_thread::sleep_for(std::chrono::milliseconds(5));
+      }
+      one.Join();
+    }
+    servers_.clear();
+  }
+
+ private:
+  static constexpr size_t kMost = 8;
+  struct Retired {
+    std::shared_ptr<LibraryServer> server;
+    std::shared_ptr<std::atomic<bool>> ended;
+    std::thread waits;
+    bool Join() {
+      waits.join();
+      return true;
+    }
+  };
+  std::vector<Retired> servers_;
+};
+
 struct GrpcServer::Impl {
   Impl(GrpcOptions options, const Dependencies& deps)
       : context(std::move(options), deps),
-        service(context),
         acceptor({.most = context.options.limits.connections,
                   .message_bytes = context.options.limits.message_bytes,
                   .abuse = AbuseOf(context.options.limits),
@@ -177,10 +311,11 @@ struct GrpcServer::Impl {
 
   // Called on the thread that passes connections to the library (acceptor.h), which may use the
   // thread to read from them. The library closes connections that it cannot serve.
-  void Take(int fd) {
-    grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters connection;
-    connection.fd = fd;
-    connections->HandleNewConnection(&connection);
+  void Take(int fd) { Current()->Take(fd); }
+
+  std::shared_ptr<LibraryServer> Current() const {
+    const MutexLock lock(mutex);
+    return server;
   }
 
   // Called on the acceptor's thread. Without memory for a log line, the line is dropped.
@@ -202,53 +337,70 @@ struct GrpcServer::Impl {
     RETURN_IF_ERROR(CheckThreads());
     SilenceLibraries();
     HoldLibrary();
-    ASSIGN_OR_RETURN(const std::shared_ptr<grpc::ServerCredentials> credentials,
-                     Credentials(context.options));
+    ASSIGN_OR_RETURN(std::optional<TlsTexts> tls, ReadTls(context.options));
     RETURN_IF_ERROR(acceptor.Listen(context.options.host, context.options.port));
-    grpc::ServerBuilder builder;
-    SetLimits(context.options.limits, &builder);
-    using Type = grpc::ServerBuilder::experimental_type::ExternalConnectionType;
-    connections = builder.experimental().AddExternalConnectionAcceptor(Type::FROM_FD, credentials);
-    builder.RegisterCallbackGenericService(&service);
-    server = builder.BuildAndStart();
-    if (server == nullptr) {
-      return Unavailable("io_error", "the gRPC server could not be started");
+    ASSIGN_OR_RETURN(std::shared_ptr<LibraryServer> started,
+                     LibraryServer::Start(context, std::move(tls)));
+    {
+      const MutexLock lock(mutex);
+      server = std::move(started);
     }
     context.pump.Start();
     acceptor.Start();
     return OkStatus();
   }
 
+  Result<std::function<void()>> PrepareReload(const GrpcOptions& options) {
+    ASSIGN_OR_RETURN(std::optional<TlsTexts> tls, ReadTls(options));
+    const std::shared_ptr<LibraryServer> now = Current();
+    if (now == nullptr || now->tls() == tls) return std::function<void()>([] {});
+    if (!now->tls().has_value() || !tls.has_value() ||
+        now->tls()->authorities.empty() != tls->authorities.empty()) {
+      return BadValue("tls-cert",
+                      "TLS and client certificates can be turned on and off by a restart only");
+    }
+    ASSIGN_OR_RETURN(std::shared_ptr<LibraryServer> next,
+                     LibraryServer::Start(context, std::move(tls)));
+    return std::function<void()>([this, next] {
+      const MutexLock lock(mutex);
+      if (server == nullptr || context.draining.load()) return;
+      retired.Add(std::exchange(server, next), context.options.limits.deadline_cap);
+    });
+  }
+
   bool Drain(Duration limit) {
-    if (server == nullptr) return true;
+    const std::shared_ptr<LibraryServer> current = Current();
+    if (current == nullptr) return true;
     context.draining.store(true);
     acceptor.StopListening();
     context.pump.SweepSoon();  // streams without a request end, and watches of health
-    // Notifies clients (GOAWAY), waits, and cancels the remaining calls at the deadline.
     const TimePoint end = context.deps.clock->Now() + limit;
     const bool idle = context.active.load() == 0;
-    server->Shutdown(std::chrono::system_clock::now() + limit);
-    stopped = true;
+    current->Shutdown(limit);
+    const MutexLock lock(mutex);
+    while (!retired.AllEnded() && context.deps.clock->Now() < end)
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    retired.End();
     return idle || context.deps.clock->Now() < end;
   }
 
   void Stop() {
-    if (server == nullptr) return;
+    const std::shared_ptr<LibraryServer> current = Current();
+    if (current == nullptr) return;
     acceptor.Stop();
-    if (!stopped) server->Shutdown(std::chrono::system_clock::now());
-    server->Wait();
+    current->End();
+    const MutexLock lock(mutex);
+    retired.End();
     context.pump.Stop();
     server.reset();
-    connections.reset();
   }
 
   GrpcContext context;
-  CallService service;
-  std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> connections;
-  std::unique_ptr<grpc::Server> server;
+  mutable Mutex mutex;
+  std::shared_ptr<LibraryServer> server GUARDED_BY(mutex);  // that gets new connections
+  RetiredServers retired GUARDED_BY(mutex);
   LogPace abuse_lines;
   Acceptor acceptor;
-  bool stopped = false;
 };
 
 GrpcServer::GrpcServer(GrpcOptions options, Dependencies dependencies)
@@ -262,6 +414,10 @@ int GrpcServer::port() const { return impl_->acceptor.port(); }
 std::string GrpcServer::address() const {
   return access::AddressUrl(impl_->context.options.tls_cert_file.empty() ? "grpc" : "grpcs",
                             impl_->acceptor.address(), port());
+}
+
+Result<std::function<void()>> GrpcServer::PrepareReload(const GrpcOptions& options) {
+  return impl_->PrepareReload(options);
 }
 
 bool GrpcServer::Drain(Duration limit) { return impl_->Drain(limit); }

@@ -10,6 +10,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -85,6 +86,12 @@ class GrpcServer {
   Status Start();    // binds and serves; errors: invalid_value (address, bind rule, TLS files)
   int port() const;  // after Start()
   std::string address() const;  // "grpc://127.0.0.1:8081" (grpcs with TLS), after Start()
+
+  // Checks and reads the TLS files of `options`. If they hold something else than before, the
+  // result makes new connections use it: clients are told to connect again (GOAWAY), and their
+  // calls end as they began. The other options stay. Call the result after Start() only. Errors:
+  // those of Start() for TLS files; invalid_value if TLS would be turned on or off.
+  Result<std::function<void()>> PrepareReload(const GrpcOptions& options);
 
   // Accepts no new connection, sends GOAWAY to clients, and waits until no call is left or `limit`
   // has passed. False: a call was unanswered at the limit; it is cancelled.

@@ -45,6 +45,106 @@ TEST_F(GrpcServerTest, TheSameCallsAreThereBehindACertificate) {
   EXPECT_FALSE(Embed(impatient).ok());  // a client without TLS
 }
 
+class CertificateReloadTest : public GrpcServerTest {
+ protected:
+  void Start() {
+    options_ = Shows(first_);
+    StartServer(options_);
+  }
+  static GrpcOptions Shows(const CertificatePaths& pem) {
+    GrpcOptions options;
+    options.tls_cert_file = pem.cert;
+    options.tls_key_file = pem.key;
+    return options;
+  }
+  void Reload(const CertificatePaths& pem) {
+    const auto apply = server_->PrepareReload(Shows(pem));
+    ASSERT_TRUE(apply.ok()) << apply.status();
+    (*apply)();
+  }
+  std::unique_ptr<TestClient> Trusting(const CertificatePaths& pem) {
+    return std::make_unique<TestClient>(server_->port(), TextOf(pem.cert));
+  }
+  bool Serves(const CertificatePaths& pem) {
+    CallOptions impatient;
+    impatient.timeout = std::chrono::milliseconds(2000);
+    v1::EmbedResponse response;
+    return Trusting(pem)->Unary(kTutti + "Embed", OneText(), &response, impatient).ok();
+  }
+
+  const support::TempFolder folder_;
+  const CertificatePaths first_ = MakeCertificate(folder_, "first");
+  const CertificatePaths second_ = MakeCertificate(folder_, "second");
+  GrpcOptions options_;
+};
+
+TEST_F(CertificateReloadTest, NewConnectionsGetItAndRunningCallsEnd) {
+  Start();
+  inference_.on_encode = [](const std::shared_ptr<kserve::testing::FakeEncoding>&) {
+    return OkStatus();
+  };
+  const auto client = Trusting(first_);
+  const auto running = client->Start(kTutti + "Embed");
+  ASSERT_TRUE(running->Write(OneText()));
+  const auto encoding = inference_.Encoding(0);
+  ASSERT_NE(encoding, nullptr);
+  Reload(second_);
+  inference_.on_encode = nullptr;
+  EXPECT_TRUE(Serves(second_));
+  EXPECT_FALSE(Serves(first_));
+  EXPECT_FALSE(encoding->cancelled.load());
+  encoding->Answer();
+  v1::EmbedResponse response;
+  EXPECT_TRUE(running->Read(&response));
+  EXPECT_TRUE(running->Finish().ok());
+}
+
+TEST_F(CertificateReloadTest, EqualFilesChangeNoConnection) {
+  Start();
+  const auto client = Trusting(first_);
+  ASSERT_TRUE(client->Unary(kTutti + "Embed", OneText(), nullptr).ok());
+  const int before = server_->open_connections();
+  Reload(first_);
+  ASSERT_TRUE(client->Unary(kTutti + "Embed", OneText(), nullptr).ok());
+  EXPECT_EQ(server_->open_connections(), before);
+}
+
+TEST_F(CertificateReloadTest, InvalidFilesChangeNothing) {
+  Start();
+  EXPECT_FALSE(server_->PrepareReload(Shows({.cert = second_.cert, .key = first_.key})).ok());
+  EXPECT_FALSE(
+      server_->PrepareReload(Shows({.cert = folder_.File("none"), .key = first_.key})).ok());
+  EXPECT_FALSE(server_->PrepareReload({}).ok()) << "TLS may not be turned off";
+  EXPECT_TRUE(Serves(first_));
+}
+
+TEST_F(CertificateReloadTest, CallsOfEarlierCertificatesEndWithADrainOrAStop) {
+  for (const bool drains : {true, false}) {
+    Start();
+    inference_.on_encode = [](const std::shared_ptr<kserve::testing::FakeEncoding>&) {
+      return OkStatus();
+    };
+    const auto client = Trusting(first_);
+    const auto running = client->Start(kTutti + "Embed");
+    ASSERT_TRUE(running->Write(OneText()));
+    ASSERT_NE(inference_.Encoding(drains ? 0 : 1), nullptr);
+    Reload(second_);
+    if (drains) {
+      EXPECT_FALSE(server_->Drain(std::chrono::milliseconds(200)));
+    }
+    server_->Stop();
+    EXPECT_FALSE(running->Finish().ok());
+  }
+}
+
+// More replacements than may be kept: the oldest calls are ended.
+TEST_F(CertificateReloadTest, ManyReplacementsKeepAFewServers) {
+  Start();
+  for (int i = 0; i < 12; ++i) Reload(i % 2 == 0 ? second_ : first_);
+  EXPECT_TRUE(Serves(first_));
+  EXPECT_FALSE(Serves(second_));
+}
+
 class ClientCertificateTest : public GrpcServerTest {
  protected:
   void Start(bool required = false, const std::string& authorities = "") {
