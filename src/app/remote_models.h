@@ -38,6 +38,7 @@ class RemoteModels final : public Backend {
   api::Inference& models() override { return pool_; }
   const Clock& clock() const override { return clock_; }
   std::atomic<api::LoadLevel>& memory_level() override { return memory_level_; }
+  api::ModelControl* control() override { return &pool_; }
   void BeginDrain() override { pool_.BeginDrain(); }
   bool Drain(Duration limit) override;
 

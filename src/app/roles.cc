@@ -109,7 +109,9 @@ Status CheckFlags(const Settings& settings) {
   for (const OptionSpec& option : AllOptions()) {
     const std::string_view key = option.key;
     const bool workers = option.group == OptionGroup::kModel || key.starts_with("lora") ||
-                         key.starts_with("prefix-") || key == "max-loras" ||
+                         key.starts_with("prefix-") || key == "max-loras" || key == "models" ||
+                         key == "pin" || key == "keep-alive" || key == "memory.budget" ||
+                         key.starts_with("load.") ||
                          (key.starts_with("cache.") && !key.starts_with("cache.semantic."));
     if (!workers || settings.SourceOf(key) != Source::kFlag) continue;
     return InvalidArgument(
@@ -128,6 +130,7 @@ std::string NameOfThisProcess() {
   return std::string(host.data()) + ":" + std::to_string(getpid());
 }
 
+// Without the models, which the link adds whenever it finds a frontend.
 v1::Hello HelloOf(const Settings& settings, const std::vector<ModelRef>& models,
                   LocalInference& inference) {
   v1::Hello hello;
@@ -135,15 +138,16 @@ v1::Hello HelloOf(const Settings& settings, const std::vector<ModelRef>& models,
   hello.set_name(NameOfThisProcess());
   hello.set_version(kVersion);
   int64_t places = 0;
-  for (const api::ModelInfo& model : inference.gateway().Models()) {
-    v1::WireModel* wire = hello.add_models();
-    cluster::ToWire(model, wire);
+  const std::vector<api::ModelInfo> served = inference.gateway().Models();
+  for (const api::ModelInfo& model : served) {
     if (!model.parent.empty()) continue;  // its model counts
     if (model.generates) places += settings.Int("max-num-seqs") + settings.Int("queue");
     if (model.encoder) places += settings.Int("encode.queue");
   }
   hello.set_places(static_cast<int>(std::min<int64_t>(places, 1 << 20)));
-  hello.set_max_num_seqs(std::max(inference.gateway().Load().max_num_seqs, 1));
+  // Models that are not loaded yet run as many each.
+  hello.set_max_num_seqs(std::max(inference.gateway().Load().max_num_seqs,
+                                  static_cast<int>(settings.Int("max-num-seqs"))));
   // An answer goes on at another worker only if it computes the same bits.
   if (const auto table = KernelsFromSettings(settings); table.ok()) {
     std::string arithmetic = std::string(kernels::IsaName((*table)->isa)) + " " + kVersion;
@@ -153,8 +157,8 @@ v1::Hello HelloOf(const Settings& settings, const std::vector<ModelRef>& models,
       if (!model.dtype.empty()) arithmetic += " " + model.served_name + ":" + model.dtype;
     }
     // The digest of an adapter is that of its contents and its base.
-    for (const v1::WireModel& model : hello.models()) {
-      if (!model.parent().empty()) arithmetic += " " + model.id() + "=" + model.digest();
+    for (const api::ModelInfo& model : served) {
+      if (!model.parent.empty()) arithmetic += " " + model.id + "=" + model.digest;
     }
     hello.set_arithmetic(arithmetic);
   }
@@ -280,6 +284,7 @@ Status ServeFrontend(const Settings& settings) {
   };
   ASSIGN_OR_RETURN(const std::unique_ptr<Service> service,
                    Service::Create(settings, models, std::move(caches), metrics, log));
+  service->AfterReload([&models] { models.pool().Rescan(); });
   RETURN_IF_ERROR(service->Start());
   RETURN_IF_ERROR(models.Open(socket));
   if (broker) RETURN_IF_ERROR(models.OpenBroker(*broker, folder));
@@ -316,15 +321,18 @@ Status RunWorker(const Settings& settings, const std::vector<ModelRef>& models) 
   LocalInference inference(settings, nullptr, &log);
   ASSIGN_OR_RETURN(std::shared_ptr<kv::PrefixDisk> prefixes, OpenPrefixes(settings, &log));
   inference.KeepPrefixes(std::move(prefixes));
+  ASSIGN_OR_RETURN(ModelManagerOptions manager_options, ModelManagerOptionsFrom(settings));
+  std::atomic<bool> models_changed{false};
+  ModelManager manager(std::move(manager_options), inference, log);
+  manager.OnChange([&models_changed] { models_changed.store(true); });
   ASSIGN_OR_RETURN(const Caches caches, Caches::Open(settings, inference));
   ASSIGN_OR_RETURN(std::vector<AdapterRef> adapters,
                    AdaptersFromSettings(settings, ServedNames(models)));
   inference.Expect(ServedNames(models));
   ASSIGN_OR_RETURN(std::vector<OpenedModel> opened, OpenAll(inference, models));
   RETURN_IF_ERROR(CheckAdapterBases(adapters, models, opened));
-  std::vector<std::string> adapter_names;
-  for (const AdapterRef& adapter : adapters) adapter_names.push_back(adapter.name);
   inference.UseAdapters(std::move(adapters));
+  RETURN_IF_ERROR(manager.List(models, BytesOf(opened)));
   const auto decoders = std::count_if(opened.begin(), opened.end(),
                                       [](const OpenedModel& model) { return model.generates(); });
   MemoryWatch memory(inference, MemoryLimitFrom(settings),
@@ -338,11 +346,13 @@ Status RunWorker(const Settings& settings, const std::vector<ModelRef>& models) 
   std::atomic<bool> loaded{false};
   Loading loading(inference, models, std::move(opened),
                   {.served = [&](const ModelRef&) { return memory.CheckRoom(); },
-                   .all_served =
-                       [&] {
-                         loaded.store(true);
-                         return OkStatus();
-                       }});
+                   .all_served = [&]() -> Status {
+                     memory.ModelsAreLoaded(decoders * settings.Int("kv-cache-bytes"));
+                     manager.OnMemory([&memory](int64_t bytes) { memory.ModelsChanged(bytes); });
+                     RETURN_IF_ERROR(manager.Start());
+                     loaded.store(true);
+                     return OkStatus();
+                   }});
   std::unique_ptr<cluster::WorkerLink> link;
   Status opening;
   IdleMemory idle;
@@ -350,17 +360,21 @@ Status RunWorker(const Settings& settings, const std::vector<ModelRef>& models) 
   const int signal = WaitForSignal(stop, &log, [&] {
     memory.Look();
     idle.Look(inference.gateway().Load().running > 0, inference.clock().Now());
+    manager.Look();
     if (loading.failed().load()) stop.store(true);
+    if (link != nullptr && models_changed.exchange(false)) link->BeatSoon();
     if (link != nullptr || !loaded.load()) return;
-    memory.ModelsAreLoaded(decoders * settings.Int("kv-cache-bytes"));
     cluster::Relay::Ports ports = {
         .inference = &inference.gateway(),
         .health = &memory,
         .clock = &inference.clock(),
-        .flush = [&caches](const std::string* tenant) {
-          return static_cast<uint64_t>(
-              caches.Flush(tenant == nullptr ? std::nullopt : std::optional(*tenant)));
-        }};
+        .flush =
+            [&caches](const std::string* tenant) {
+              return static_cast<uint64_t>(
+                  caches.Flush(tenant == nullptr ? std::nullopt : std::optional(*tenant)));
+            },
+        .control = &manager,
+        .memory_budget = manager.budget()};
     v1::Hello hello = HelloOf(settings, models, inference);
     auto made = broker
                     ? cluster::OpenChannelLink(broker::MakeBroker(broker->access),
@@ -378,10 +392,16 @@ Status RunWorker(const Settings& settings, const std::vector<ModelRef>& models) 
                   model.served_name.c_str(), frontend.c_str(),
                   served.ok() ? (*served)->summary.c_str() : "");
     }
+    if (settings.IsSet("models")) {
+      std::printf("tutti: worker %s brings %zu models of %s to %s (loaded on demand)\n",
+                  NameOfThisProcess().c_str(), manager.folder_models(),
+                  settings.Text("models").c_str(), frontend.c_str());
+    }
     std::fflush(stdout);
   });
   loading.Abandon();
   const Status load = loading.Wait();
+  if (signal == 0) manager.Stop();
   RETURN_IF_ERROR(opening);
   if (signal == 0) return load;
   const SecondSignal second;
@@ -389,7 +409,8 @@ Status RunWorker(const Settings& settings, const std::vector<ModelRef>& models) 
   log.Info("drain.begin", {{"limit_s", limit_s}});
   EndAtLatestIn(limit_s + kLastResortS);
   const bool clean = link == nullptr || link->Drain(FromSeconds(limit_s));
-  link.reset();
+  link.reset();  // requests that still wait for a model move to another worker
+  manager.Stop();
   (void)inference.Drain(Duration::zero());
   log.Info("drain.end", {{"clean", clean ? "yes" : "no"}});
   return OkStatus();

@@ -29,10 +29,10 @@ Status Serve(const Settings& settings, const std::vector<ModelRef>& models);
 // share, they are ignored.
 Status ServeFrontend(const Settings& settings);
 
-// Loads `models` (at least one, with distinct names) and serves them to the frontend at
-// WorkersSocket() until SIGTERM or SIGINT. Connects again whenever there is no frontend. Then it
-// drains: the frontend sends no new requests, and running ones end. It has no servers and no store.
-// Signals and errors as Serve(); call it in a process without threads.
+// Loads `models` (with distinct names) and serves them, and those of --models on demand, to the
+// frontend at WorkersSocket() until SIGTERM or SIGINT. Connects again whenever there is no
+// frontend. Then it drains: the frontend sends no new requests, and running ones end. It has no
+// servers and no store. Signals and errors as Serve(); call it in a process without threads.
 Status RunWorker(const Settings& settings, const std::vector<ModelRef>& models);
 
 }  // namespace tutti::app

@@ -46,19 +46,30 @@ Collectors CollectAliases(MetricsRegistry& registry, const aliases::AliasInferen
   })};
 }
 
-Collectors CollectModels(MetricsRegistry& registry, const ModelManager& models) {
-  using Stats = ModelManager::Stats;
-  SampledMetrics<Stats> all(registry);
+namespace {
+
+// `models`: numbers by api::ModelState.
+template <typename Stats, typename Bytes>
+void AddModelGauges(SampledMetrics<Stats>& all, std::array<int, 5> Stats::*models,
+                    Bytes Stats::*bytes, Bytes Stats::*budget) {
   for (size_t i = 0; i < Stats().models.size(); ++i) {
     const auto state = std::string(api::ModelStateName(static_cast<api::ModelState>(i)));
     all.AddGauge("tutti_models", "Models, by state", {{"state", state}},
-                 [i](const Stats& stats) { return stats.models[i]; });
+                 [i, models](const Stats& stats) { return (stats.*models)[i]; });
   }
   all.AddGauge("tutti_models_memory_bytes",
                "Memory of the models that are loaded, being loaded or being unloaded, in bytes", {},
-               &Stats::bytes);
+               bytes);
   all.AddGauge("tutti_models_memory_budget_bytes",
-               "Memory that models may take together, in bytes; 0: no limit", {}, &Stats::budget);
+               "Memory that models may take together, in bytes; 0: no limit", {}, budget);
+}
+
+}  // namespace
+
+Collectors CollectModels(MetricsRegistry& registry, const ModelManager& models) {
+  using Stats = ModelManager::Stats;
+  SampledMetrics<Stats> all(registry);
+  AddModelGauges(all, &Stats::models, &Stats::bytes, &Stats::budget);
   all.AddGauge("tutti_model_waiting_requests", "Requests that wait for their model to be loaded",
                {}, &Stats::waiting);
   all.AddCounters("tutti_model_loads_total", "Loads of models at run time, by outcome", "outcome",
@@ -354,6 +365,7 @@ Collectors CollectWorkers(MetricsRegistry& registry, RemoteModels& models, bool 
        {"failed",
         [](const Figures& now) { return static_cast<double>(now.failed - now.quarantined); }},
        {"quarantined", &Figures::quarantined}});
+  AddModelGauges(workers, &Figures::models, &Figures::memory_bytes, &Figures::memory_budget_bytes);
   using Load = api::LoadSnapshot;
   SampledMetrics<Load> load(registry);
   load.AddGauge("tutti_running_sequences", "Running sequences of all workers", {}, &Load::running);

@@ -103,6 +103,7 @@ class WorkerCommand final : public Command {
         "  tutti worker smollm2-135m-instruct --threads 8   brings it a model; start as many as\n"
         "                                                   there are sets of cores\n"
         "  tutti worker chat=my.gguf --workers-socket /run/tutti/workers.sock\n"
+        "  tutti worker --models models --memory-budget 8GiB  any of a folder, on demand\n"
         "The frontend may start later, or again: a worker waits for it with its models loaded. A\n"
         "worker that is killed is started again, unless --no-restart is given. After\n"
         "SIGTERM it gets nothing new, what runs ends, and it exits 0.");

@@ -186,6 +186,7 @@ void PlaceToWire(const Request& request, TimePoint now, v1::WirePlace* wire) {
   wire->mutable_cache()->set_no_cache(request.cache.no_cache);
   if (request.cache.max_age) wire->mutable_cache()->set_max_age(request.cache.max_age->count());
   wire->set_wants_cache_report(request.cache_report != nullptr);
+  if (request.keep_alive) wire->set_keep_alive(request.keep_alive->count());
 }
 
 template <typename Request>
@@ -201,6 +202,7 @@ void PlaceFromWire(const v1::WirePlace& wire, TimePoint now, Request* request) {
   request->cache.no_cache = wire.cache().no_cache();
   if (wire.cache().has_max_age()) request->cache.max_age = Duration(wire.cache().max_age());
   if (wire.wants_cache_report()) request->cache_report = std::make_shared<api::CacheReport>();
+  if (wire.has_keep_alive()) request->keep_alive = Duration(wire.keep_alive());
 }
 
 void ToWire(const api::Logprob& in, v1::WireLogprob* wire) {
@@ -508,6 +510,7 @@ void ToWire(const api::ModelInfo& model, v1::WireModel* wire) {
   wire->set_tool_format(model.tool_format);
   wire->set_fills_middle(model.fills_middle);
   wire->set_parent(model.parent);
+  ToWire(model.status, wire->mutable_status());
   if (model.tokenizer != nullptr) {
     v1::WireTokenizerInfo* const tokenizer = wire->mutable_tokenizer();
     tokenizer->set_bos(model.tokenizer->bos);
@@ -555,6 +558,7 @@ api::ModelInfo FromWire(const v1::WireModel& wire) {
   model.tool_format = wire.tool_format();
   model.fills_middle = wire.fills_middle();
   model.parent = wire.parent();
+  if (wire.has_status()) model.status = FromWire(wire.status());
   if (wire.has_tokenizer()) {
     const v1::WireTokenizerInfo& tokenizer = wire.tokenizer();
     api::TokenizerInfo info;
@@ -589,6 +593,22 @@ api::ModelInfo FromWire(const v1::WireModel& wire) {
                                    .batch_tokens = in.batch_tokens(),
                                    .batch_window = Duration(in.batch_window())};
   return model;
+}
+
+void ToWire(const api::ModelStatus& status, v1::WireModelStatus* wire) {
+  wire->set_state(static_cast<int>(status.state));
+  wire->set_pinned(status.pinned);
+  wire->set_memory_bytes(status.memory_bytes);
+  wire->set_expires_unix_s(status.expires_unix_s);
+  wire->set_failure(status.failure);
+}
+
+api::ModelStatus FromWire(const v1::WireModelStatus& wire) {
+  return {.state = EnumOf(wire.state(), api::ModelState::kFailed),
+          .pinned = wire.pinned(),
+          .memory_bytes = std::max<int64_t>(wire.memory_bytes(), 0),
+          .expires_unix_s = wire.expires_unix_s(),
+          .failure = wire.failure()};
 }
 
 void ToWire(const api::LoadSnapshot& load, v1::Beat* wire) {

@@ -18,7 +18,7 @@
 namespace tutti::cluster {
 
 // Version of worker.proto; raised with every change that the other side must know of.
-inline constexpr uint32_t kProtocol = 3;
+inline constexpr uint32_t kProtocol = 4;
 
 void ToWire(const Status& status, v1::WireStatus* wire);
 Status FromWire(const v1::WireStatus& wire);
@@ -43,6 +43,8 @@ api::TokenizeResult FromWire(const v1::TokenizeReply& wire);
 
 void ToWire(const api::ModelInfo& model, v1::WireModel* wire);
 api::ModelInfo FromWire(const v1::WireModel& wire);
+void ToWire(const api::ModelStatus& status, v1::WireModelStatus* wire);
+api::ModelStatus FromWire(const v1::WireModelStatus& wire);
 void ToWire(const api::LoadSnapshot& load, v1::Beat* wire);
 api::LoadSnapshot FromWire(const v1::Beat& wire);
 

@@ -65,6 +65,7 @@ api::GenerateRequest FullRequest() {
   request.tenant_weight = 2.5;
   request.cache_salt = "salt";
   request.cache_scope = "family";
+  request.keep_alive = seconds(90);
   request.use_prefix_cache = false;
   request.explain_prefix = true;
   request.truncate_prompt_tokens = 77;
@@ -338,9 +339,19 @@ TEST(InferenceCodec, ModelsAndLoads) {
   tokenizer.add_eos = true;
   tokenizer.chat_template = "{{ messages }}";
   model.tokenizer = std::make_shared<const api::TokenizerInfo>(tokenizer);
+  model.status = {.state = api::ModelState::kFailed,
+                  .pinned = false,
+                  .memory_bytes = 5,
+                  .expires_unix_s = 6,
+                  .failure = "gguf_truncated"};
   v1::WireModel wire;
   ToWire(model, &wire);
   const api::ModelInfo back = FromWire(wire);
+  EXPECT_EQ(back.status.state, api::ModelState::kFailed);
+  EXPECT_FALSE(back.status.pinned);
+  EXPECT_EQ(back.status.memory_bytes, 5);
+  EXPECT_EQ(back.status.expires_unix_s, 6);
+  EXPECT_EQ(back.status.failure, "gguf_truncated");
   ASSERT_NE(back.tokenizer, nullptr);
   EXPECT_EQ(back.tokenizer->bos, "<s>");
   EXPECT_EQ(back.tokenizer->eos, "");

@@ -16,25 +16,58 @@ uint64_t Mixed(uint64_t value) {
   return value ^ (value >> 31);
 }
 
+// Readiness as load: a load of the model costs as much as one or two further requests in each
+// sequence of the worker.
+double CostOf(Readiness readiness) { return static_cast<double>(readiness); }
+
+bool Competes(Readiness readiness) { return readiness <= Readiness::kFits; }
+
 }  // namespace
 
 uint64_t HashOf(std::string_view text) { return std::hash<std::string_view>{}(text); }
 
+Readiness ReadinessOf(const api::ModelStatus& model, bool requested, const WorkerMemory& memory) {
+  switch (model.state) {
+    case api::ModelState::kLoaded:
+      return Readiness::kLoaded;
+    case api::ModelState::kLoading:
+      return Readiness::kLoading;
+    case api::ModelState::kFailed:
+      return Readiness::kFailed;
+    case api::ModelState::kUnloaded:
+      if (requested) return Readiness::kLoading;
+      break;
+    case api::ModelState::kUnloading:
+      // Its memory is counted as used, and is free when it can be loaded again.
+      return Readiness::kEvicts;
+  }
+  if (memory.budget <= 0) return Readiness::kFits;
+  if (memory.pinned > memory.budget - model.memory_bytes) return Readiness::kTooLarge;
+  return memory.used > memory.budget - model.memory_bytes ? Readiness::kEvicts : Readiness::kFits;
+}
+
 std::optional<size_t> ChooseWorker(std::span<const Candidate> candidates, uint64_t key) {
   if (candidates.empty()) return std::nullopt;
+  Readiness best = Readiness::kTooLarge;
+  for (const Candidate& candidate : candidates) best = std::min(best, candidate.readiness);
   // Relative to what each may run at once, so that unequal workers get unequal parts.
   const auto load = [&](size_t i) {
     return static_cast<double>(candidates[i].load) / std::max(candidates[i].max_num_seqs, 1);
   };
-  size_t idlest = 0, home = 0;
-  for (size_t i = 1; i < candidates.size(); ++i) {
-    if (load(i) < load(idlest)) idlest = i;
-    if (Mixed(candidates[i].name_hash ^ key) > Mixed(candidates[home].name_hash ^ key)) home = i;
+  const auto cost = [&](size_t i) { return load(i) + CostOf(candidates[i].readiness); };
+  std::optional<size_t> idlest, home;
+  for (size_t i = 0; i < candidates.size(); ++i) {
+    const bool is_best = candidates[i].readiness == best;
+    if (!is_best && !(Competes(best) && Competes(candidates[i].readiness))) continue;
+    if (!idlest || cost(i) < cost(*idlest)) idlest = i;
+    if (is_best &&
+        (!home || Mixed(candidates[i].name_hash ^ key) > Mixed(candidates[*home].name_hash ^ key)))
+      home = i;
   }
   // A quarter of what it may run at once, and one: what a few prompts that are read at once may
   // add.
-  const double slack = 0.25 + 1.0 / std::max(candidates[home].max_num_seqs, 1);
-  return key != 0 && load(home) <= load(idlest) + slack ? home : idlest;
+  const double slack = 0.25 + 1.0 / std::max(candidates[*home].max_num_seqs, 1);
+  return key != 0 && cost(*home) <= cost(*idlest) + slack ? home : idlest;
 }
 
 uint64_t AffinityKey(const std::string& tenant, const api::Prompt& prompt, size_t least) {

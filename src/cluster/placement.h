@@ -22,15 +22,39 @@ namespace tutti::cluster {
 
 // --- the choice of a worker ---
 //
-// A long prompt goes to the worker that had prompts of the same beginning, because that worker
-// likely has their KV blocks (rendezvous hashing: Thaler and Ravishankar 1998; a worker that joins
-// or leaves moves no prompt between the others), unless that worker is much busier than the least
-// busy one. Every other request goes to the least busy worker. Pure.
+// Among the workers that can serve a request's model soonest, a long prompt goes to the one that
+// had prompts of the same beginning, because that worker likely has their KV blocks (rendezvous
+// hashing: Thaler and Ravishankar 1998; a worker that joins or leaves moves no prompt between the
+// others), unless that worker is much busier than the least busy one. Every other request goes to
+// the least busy worker. Pure.
+
+// What a worker has to do before it can serve a model, the cheapest first. The first three compete
+// by load: a worker that would have to load the model into free memory is chosen when those that
+// have it are so busy that the load pays. Nothing is unloaded for a model that another worker has.
+enum class Readiness : uint8_t {
+  kLoaded,
+  kLoading,   // or a request that waits for it has been sent there
+  kFits,      // into free memory
+  kEvicts,    // others must leave first
+  kFailed,    // the last load failed
+  kTooLarge,  // for the memory budget, or for what pinned models leave of it
+};
+
+// Bytes of a worker's models. `budget` 0: no limit.
+struct WorkerMemory {
+  int64_t budget = 0;
+  int64_t used = 0;    // loaded, being loaded or unloaded, or requested
+  int64_t pinned = 0;  // of `used`
+};
+
+// `requested`: the worker has requests for the model.
+Readiness ReadinessOf(const api::ModelStatus& model, bool requested, const WorkerMemory& memory);
 
 struct Candidate {
   uint64_t name_hash = 0;
   int load = 0;          // requests assigned to it
   int max_num_seqs = 1;  // requests that it computes concurrently
+  Readiness readiness = Readiness::kLoaded;
 };
 
 // Index of the chosen worker; nothing if there are no candidates. `key`: AffinityKey() of the

@@ -1,6 +1,5 @@
 // WorkerPool: its state, that of its workers, and its end.
 #include <algorithm>
-#include <limits>
 
 #include "api/models.h"
 #include "api/validate.h"
@@ -10,13 +9,25 @@
 namespace tutti::cluster {
 namespace {
 
-// Adds a figure that a worker reported and that may be wrong: negative values count as 0, and the
-// sum is limited so that the sum of two such sums cannot overflow.
-template <typename Number>
-Number SumOf(Number sum, Number more) {
-  constexpr Number kMost = std::numeric_limits<Number>::max() / 4;
-  const Number added = std::clamp(more, Number{0}, kMost);
-  return std::min(sum, kMost - added) + added;
+// The lowest of a model at several workers is shown: the best state, then one whose files
+// have been read.
+int OrderOf(const api::ModelInfo& model) {
+  const auto state = [&] {
+    switch (model.status.state) {
+      case api::ModelState::kLoaded:
+        return 0;
+      case api::ModelState::kLoading:
+        return 1;
+      case api::ModelState::kUnloaded:
+        return 2;
+      case api::ModelState::kUnloading:
+        return 3;
+      case api::ModelState::kFailed:
+        break;
+    }
+    return 4;
+  };
+  return 2 * state() + (model.digest.empty() ? 1 : 0);
 }
 
 }  // namespace
@@ -25,6 +36,7 @@ void WorkerPool::BeginDrain() { draining_.store(true); }
 
 bool WorkerPool::Drain(Duration limit) {
   BeginDrain();
+  EndControl();
   const TimePoint deadline = clock_.Now() + limit;
   bool clean = true;
   std::vector<std::shared_ptr<Connection>> connections;
@@ -75,19 +87,35 @@ WorkerPool::Figures WorkerPool::figures() const {
   figures.workers = static_cast<int>(workers_.size());
   figures.draining = static_cast<int>(std::count_if(
       workers_.begin(), workers_.end(), [](const WorkerRef& worker) { return worker->draining; }));
+  for (const api::ModelInfo& model : LiveModels()) {
+    if (model.parent.empty()) ++figures.models[static_cast<size_t>(model.status.state)];
+  }
+  for (const WorkerRef& worker : workers_) {
+    figures.memory_bytes = SumOf(figures.memory_bytes, worker->Memory().used);
+    figures.memory_budget_bytes = SumOf(figures.memory_budget_bytes, worker->memory_budget);
+  }
   return figures;
 }
 
+// Each model as the worker has it that can serve it soonest: loaded ones first, as a gateway lists
+// them, so that requests without a name go to one of these. Adapters are last: no such request gets
+// one.
 std::vector<api::ModelInfo> WorkerPool::LiveModels() const {
   std::vector<api::ModelInfo> models;
   for (const std::string& id : known_.ids()) {
+    const api::ModelInfo* best = nullptr;
     for (const WorkerRef& worker : workers_) {
       const api::ModelInfo* model = worker->Model(id);
-      if (model == nullptr) continue;
-      models.push_back(*model);
-      break;
+      if (model != nullptr && (best == nullptr || OrderOf(*model) < OrderOf(*best))) best = model;
     }
+    if (best != nullptr) models.push_back(*best);
   }
+  const auto group = [](const api::ModelInfo& model) {
+    if (!model.parent.empty()) return 2;
+    return model.status.state == api::ModelState::kLoaded ? 0 : 1;
+  };
+  std::stable_sort(models.begin(), models.end(),
+                   [&](const auto& a, const auto& b) { return group(a) < group(b); });
   return models;
 }
 

@@ -99,24 +99,31 @@ uint64_t WorkerPool::Flush(const std::string* tenant) {
   {
     const MutexLock lock(mutex_);
     for (const WorkerRef& worker : workers_) {
-      auto question = std::make_shared<Question>();
-      question->call = std::make_shared<v1::Call>();
+      auto call = std::make_shared<v1::Call>();
       if (tenant == nullptr) {
-        question->call->set_flush_all(true);
+        call->set_flush_all(true);
       } else {
-        question->call->set_flush_tenant(*tenant);
+        call->set_flush_tenant(*tenant);
       }
-      question->deadline = clock_.Now() + kPatience;
-      question->told = [awaited = asked.emplace_back(std::make_shared<Awaited<uint64_t>>())](
-                           const Result<v1::Update>& answer) {
-        awaited->Set(answer.ok() ? answer->flushed() : 0);
-      };
-      Begin(worker, question);
+      AskWorker(worker, std::move(call), kPatience,
+                [awaited = asked.emplace_back(std::make_shared<Awaited<uint64_t>>())](
+                    const Result<v1::Update>& answer) {
+                  awaited->Set(answer.ok() ? answer->flushed() : 0);
+                });
     }
   }
   uint64_t flushed = 0;
   for (const auto& awaited : asked) flushed += awaited->Wait([this] { EndLateQuestions(); });
   return flushed;
+}
+
+void WorkerPool::AskWorker(const WorkerRef& worker, std::shared_ptr<v1::Call> call,
+                           Duration patience, Told told) {
+  auto question = std::make_shared<Question>();
+  question->call = std::move(call);
+  question->deadline = clock_.Now() + patience;
+  question->told = std::move(told);
+  Begin(worker, question);
 }
 
 void WorkerPool::Ask(const std::string& name, std::shared_ptr<v1::Call> call, Duration patience,
@@ -138,6 +145,7 @@ Status WorkerPool::AskOne(const QuestionRef& question, const std::string& name) 
   question->model = model->id;
   if (question->call->has_tokenize()) question->call->mutable_tokenize()->set_model(model->id);
   if (question->call->has_detokenize()) question->call->mutable_detokenize()->set_model(model->id);
+  if (question->call->has_load()) question->call->set_load(model->id);
   const size_t asked = questions_.load();
   if (asked >= kMaxQuestions ||
       (asked > 0 && question_bytes_ + question->bytes > kMaxQuestionBytes))
@@ -148,16 +156,18 @@ Status WorkerPool::AskOne(const QuestionRef& question, const std::string& name) 
   return OkStatus();
 }
 
-// A worker that is not draining and responds, if any; of those, the one with the fewest questions.
+// A worker that is not draining and responds, if any; of those, one that has the model, or can load
+// it most easily; of those, the one with the fewest questions.
 WorkerPool::WorkerRef WorkerPool::ChooseToAsk(const std::string& model) const {
   WorkerRef best;
-  std::tuple<bool, size_t, size_t> least;
+  using Rank = std::tuple<bool, Readiness, size_t, size_t>;
+  Rank least;
   const TimePoint now = clock_.Now();
   for (const WorkerRef& worker : workers_) {
-    if (worker->Model(model) == nullptr || now - worker->heard > kUnheard) continue;
-    const std::tuple<bool, size_t, size_t> rank(
-        worker->draining || !FromWire(worker->beat.live()).ok(), worker->questions.size(),
-        worker->works.size());
+    const api::ModelInfo* const info = worker->Model(model);
+    if (info == nullptr || now - worker->heard > kUnheard) continue;
+    const Rank rank(worker->draining || !FromWire(worker->beat.live()).ok(),
+                    worker->ReadinessFor(*info), worker->questions.size(), worker->works.size());
     if (best != nullptr && !(rank < least)) continue;
     best = worker;
     least = rank;
@@ -175,8 +185,9 @@ void WorkerPool::Begin(const WorkerRef& worker, const QuestionRef& question) {
 }
 
 void WorkerPool::Send(const WorkerRef& worker, const QuestionRef& question) {
+  if (!question->model.empty()) NotePlacement(*worker, question->model);
   question->worker = worker;
-  worker->questions[question->id] = question;
+  worker->Add(question);
   worker->calls.push_back(question->call);
   worker->connection->Wake();
 }
@@ -191,7 +202,7 @@ bool WorkerPool::AskAnother(const QuestionRef& question) {
 
 void WorkerPool::Forget(const QuestionRef& question) {
   const WorkerRef worker = std::exchange(question->worker, nullptr);
-  worker->questions.erase(question->id);
+  worker->Remove(*question);
   std::erase(worker->calls, question->call);  // it may not even have been sent
   --works_;
   questions_.fetch_sub(1);

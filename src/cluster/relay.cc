@@ -1,6 +1,8 @@
 #include "cluster/relay.h"
 
+#include <map>
 #include <new>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -8,6 +10,18 @@
 
 namespace tutti::cluster {
 namespace {
+
+// What identifies a list of models: all but their order and status, which change with every load.
+std::string KeyOf(const v1::WireModelList& list) {
+  std::map<std::string, std::string> models;
+  for (v1::WireModel model : list.models()) {
+    model.clear_status();
+    models[model.id()] = model.SerializeAsString();
+  }
+  std::string key;
+  for (const auto& [id, model] : models) key += model;
+  return key;
+}
 
 Status OrRefused(const std::function<Status()>& work) {
   try {
@@ -32,8 +46,45 @@ struct Relay::Call {
   }
 };
 
+// Answers that wait to be sent. Shared with the callbacks of calls that are answered later, which
+// may come after the relay has gone.
+class Relay::Replies {
+ public:
+  explicit Replies(std::shared_ptr<Waker> waker) : waker_(std::move(waker)) {}
+  // Number of the connection; answers to calls of an earlier one are discarded.
+  uint64_t connection() const {
+    const MutexLock lock(mutex_);
+    return connection_;
+  }
+  void Add(uint64_t connection, v1::Update update) {
+    {
+      const MutexLock lock(mutex_);
+      if (connection != connection_) return;
+      *waiting_.add_updates() = std::move(update);
+    }
+    waker_->Wake();
+  }
+  void Take(v1::WorkerMessage* message) {
+    const MutexLock lock(mutex_);
+    message->mutable_updates()->Swap(waiting_.mutable_updates());
+  }
+  void Drop() {
+    const MutexLock lock(mutex_);
+    ++connection_;
+    waiting_.Clear();
+  }
+
+ private:
+  const std::shared_ptr<Waker> waker_;
+  mutable Mutex mutex_;
+  uint64_t connection_ GUARDED_BY(mutex_) = 0;
+  v1::WorkerMessage waiting_ GUARDED_BY(mutex_);
+};
+
 Relay::Relay(Ports ports, std::shared_ptr<Waker> waker)
-    : ports_(std::move(ports)), waker_(std::move(waker)) {}
+    : ports_(std::move(ports)),
+      waker_(std::move(waker)),
+      replies_(std::make_shared<Replies>(waker_)) {}
 
 Relay::~Relay() { Drop(); }
 
@@ -56,20 +107,13 @@ void Relay::Receive(const v1::FrontendMessage& message) {
 }
 
 void Relay::Start(const v1::Call& call) {
+  if (!call.has_generate() && !call.has_encode()) return Answer(call);
   v1::Update refused;
   refused.set_id(call.id());
-  std::shared_ptr<Call> started;
-  if (call.has_generate() || call.has_encode()) {
-    started = StartRequest(call, &refused);
-  } else {
-    AnswerAtOnce(call, &refused);
-  }
+  std::shared_ptr<Call> started = StartRequest(call, &refused);
+  if (started == nullptr) return replies_->Add(replies_->connection(), std::move(refused));
   const MutexLock lock(mutex_);
-  if (started != nullptr) {
-    calls_[call.id()] = std::move(started);
-  } else {
-    *done_.add_updates() = std::move(refused);
-  }
+  calls_[call.id()] = std::move(started);
   waker_->Wake();
 }
 
@@ -92,23 +136,77 @@ std::shared_ptr<Relay::Call> Relay::StartRequest(const v1::Call& wire, v1::Updat
   return nullptr;
 }
 
-void Relay::AnswerAtOnce(const v1::Call& call, v1::Update* update) {
+void Relay::Answer(const v1::Call& call) {
+  const auto reply = [replies = replies_, connection = replies_->connection(),
+                      id = call.id()](v1::Update update) {
+    update.set_id(id);
+    replies->Add(connection, std::move(update));
+  };
+  const auto end = [reply](const Status& status) {
+    v1::Update update;
+    ToWire(status, update.mutable_ended());
+    reply(std::move(update));
+  };
   const Status status = OrRefused([&]() -> Status {
-    if (call.has_tokenize()) {
-      ASSIGN_OR_RETURN(const api::TokenizeResult result,
-                       ports_.inference->Tokenize(FromWire(call.tokenize())));
-      ToWire(result, update->mutable_tokenized());
-    } else if (call.has_detokenize()) {
-      ASSIGN_OR_RETURN(const std::string text,
-                       ports_.inference->Detokenize(FromWire(call.detokenize())));
-      update->set_text(text);
-    } else if (ports_.flush != nullptr) {
-      update->set_flushed(ports_.flush(
+    switch (call.work_case()) {
+      case v1::Call::kTokenize:
+        ports_.inference->TokenizeLater(FromWire(call.tokenize()),
+                                        [reply](const Result<api::TokenizeResult>& result) {
+                                          v1::Update update;
+                                          if (result.ok())
+                                            ToWire(*result, update.mutable_tokenized());
+                                          ToWire(result.status(), update.mutable_ended());
+                                          reply(std::move(update));
+                                        });
+        return OkStatus();
+      case v1::Call::kDetokenize:
+        ports_.inference->DetokenizeLater(FromWire(call.detokenize()),
+                                          [reply](const Result<std::string>& text) {
+                                            v1::Update update;
+                                            if (text.ok()) update.set_text(*text);
+                                            ToWire(text.status(), update.mutable_ended());
+                                            reply(std::move(update));
+                                          });
+        return OkStatus();
+      case v1::Call::kLoad:
+      case v1::Call::kUnload:
+      case v1::Call::kKeepAlive:
+      case v1::Call::kRescan:
+        return Control(call, end);
+      default:
+        break;
+    }
+    v1::Update update;
+    if (ports_.flush != nullptr) {
+      update.set_flushed(ports_.flush(
           call.work_case() == v1::Call::kFlushTenant ? &call.flush_tenant() : nullptr));
     }
+    ToWire(OkStatus(), update.mutable_ended());
+    reply(std::move(update));
     return OkStatus();
   });
-  ToWire(status, update->mutable_ended());
+  if (!status.ok()) end(status);
+}
+
+Status Relay::Control(const v1::Call& call, const api::ModelControl::Done& done) {
+  if (ports_.control == nullptr) {
+    return Status(StatusCode::kUnimplemented, "not_implemented",
+                  "the worker has the models of its start");
+  }
+  if (call.has_load()) {
+    ports_.control->Load(call.load(), done);
+  } else if (call.has_unload()) {
+    ports_.control->Unload(call.unload(), done);
+  } else {
+    if (call.has_keep_alive()) {
+      ports_.control->KeepAlive(call.keep_alive().model(),
+                                Duration(call.keep_alive().keep_alive()));
+    } else {
+      ports_.control->Rescan();
+    }
+    done(OkStatus());
+  }
+  return OkStatus();
 }
 
 // Returns the number of bytes added.
@@ -152,7 +250,7 @@ size_t Relay::Read(Call& call, v1::Update* update) {
 bool Relay::Next(v1::WorkerMessage* message) {
   std::vector<std::shared_ptr<Call>> over;  // destroyed without the lock
   const MutexLock lock(mutex_);
-  message->mutable_updates()->Swap(done_.mutable_updates());
+  replies_->Take(message);
   size_t bytes = 0;
   bool more = false;
   for (auto call = calls_.begin(); call != calls_.end();) {
@@ -179,18 +277,43 @@ bool Relay::Next(v1::WorkerMessage* message) {
   return message->updates_size() > 0;
 }
 
-void Relay::FillBeat(v1::Beat* beat) const {
+v1::WireModelList Relay::ListModels() const {
+  v1::WireModelList list;
+  for (const api::ModelInfo& model : ports_.inference->Models()) ToWire(model, list.add_models());
+  return list;
+}
+
+v1::Hello Relay::Announce(const v1::Hello& hello) {
+  v1::Hello announced = hello;
+  announced_.reset();
+  if (!hello.models().empty()) return announced;
+  v1::WireModelList list = ListModels();
+  announced_ = KeyOf(list);
+  announced.mutable_models()->Swap(list.mutable_models());
+  return announced;
+}
+
+void Relay::FillBeat(v1::WorkerMessage* message) {
+  v1::Beat* const beat = message->mutable_beat();
   ToWire(ports_.inference->Load(), beat);
-  for (const api::ModelInfo& model : ports_.inference->Models()) {
-    const Result<api::ModelStatistics> statistics = ports_.inference->Statistics(model.id);
+  v1::WireModelList list = ListModels();
+  for (const v1::WireModel& model : list.models()) {
+    (*beat->mutable_models())[model.id()] = model.status();
+    const Result<api::ModelStatistics> statistics = ports_.inference->Statistics(model.id());
     if (!statistics.ok()) continue;
     v1::WireStatistics* one = beat->add_statistics();
-    one->set_model(model.id);
+    one->set_model(model.id());
     one->set_executions(statistics->executions);
     one->set_items(statistics->items);
     one->set_busy(statistics->busy.count());
   }
+  beat->set_memory_budget(ports_.memory_budget);
   ToWire(ports_.health->live(), beat->mutable_live());
+  if (!announced_.has_value()) return;
+  std::string now = KeyOf(list);
+  if (now == *announced_) return;
+  announced_ = std::move(now);
+  message->mutable_models()->Swap(&list);
 }
 
 void Relay::Drop() {
@@ -198,8 +321,8 @@ void Relay::Drop() {
   {
     const MutexLock lock(mutex_);
     calls.swap(calls_);
-    done_.Clear();
   }
+  replies_->Drop();
 }
 
 size_t Relay::calls() const {

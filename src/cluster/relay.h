@@ -9,10 +9,12 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 
 #include "api/inference.h"
+#include "api/model_control.h"
 #include "base/clock.h"
 #include "base/mutex.h"
 
@@ -32,6 +34,9 @@ class Relay {
     // Deletes kept answers and cached embeddings of a tenant, or of all (null); returns their
     // number.
     std::function<uint64_t(const std::string* tenant)> flush = {};
+    // Loads and unloads the models; null: they are those of the start.
+    api::ModelControl* control = nullptr;
+    int64_t memory_budget = 0;  // bytes of the models together; 0: no limit
   };
   // Size at which a message is complete.
   static constexpr size_t kMessageBytes = 256 << 10;
@@ -45,26 +50,39 @@ class Relay {
   // Writes the changes since the last call; false: none. What does not fit is left for the next
   // call.
   bool Next(v1::WorkerMessage* message);
-  // The state of the models, for the next message.
-  void FillBeat(v1::Beat* beat) const;
+  // --- the thread of Next() ---
+
+  // The first message to a frontend. Models that `hello` names are announced unchanged and for
+  // good; if it names none, those of the process are, and FillBeat() announces their changes.
+  v1::Hello Announce(const v1::Hello& hello);
+  // The state of the models, and their list if it has changed, for the next message.
+  void FillBeat(v1::WorkerMessage* message);
+  // --- any thread ---
+
   // The frontend is gone: cancels and forgets its calls.
   void Drop();
   size_t calls() const;
 
  private:
   struct Call;
+  class Replies;
   void Start(const v1::Call& call);
   // Null if the request was refused, with the reason in `refused`.
   std::shared_ptr<Call> StartRequest(const v1::Call& wire, v1::Update* refused);
-  void AnswerAtOnce(const v1::Call& call, v1::Update* update);
+  // Calls with one answer, at once or later, on any thread.
+  void Answer(const v1::Call& call);
+  Status Control(const v1::Call& call, const api::ModelControl::Done& done);
+  v1::WireModelList ListModels() const;
   static size_t Read(Call& call, v1::Update* update);
 
   const Ports ports_;
   const std::shared_ptr<Waker> waker_;
   mutable Mutex mutex_;
   std::map<uint64_t, std::shared_ptr<Call>> calls_ GUARDED_BY(mutex_);
-  // Complete answers of calls that were refused or answered at once.
-  v1::WorkerMessage done_ GUARDED_BY(mutex_);
+  // Complete answers of calls that were refused or have one answer.
+  const std::shared_ptr<Replies> replies_;
+  // The models that the frontend knows, serialised; nothing if they are announced for good.
+  std::optional<std::string> announced_;
 };
 
 // State shared by the thread of a worker's link and its owner. Any thread.
@@ -81,11 +99,13 @@ class LinkState {
   // Makes the next heartbeat due now; it announces that this worker leaves.
   void BeginDrain() {
     draining_.store(true, std::memory_order_release);
-    beat_now_.store(true, std::memory_order_release);
+    BeatNow();
   }
   bool TakeBeatNow() { return beat_now_.exchange(false, std::memory_order_acq_rel); }
-  void Beat(const Relay& relay, v1::WorkerMessage* message) const {
-    relay.FillBeat(message->mutable_beat());
+  // Makes the next heartbeat due now.
+  void BeatNow() { beat_now_.store(true, std::memory_order_release); }
+  void Beat(Relay& relay, v1::WorkerMessage* message) const {
+    relay.FillBeat(message);
     message->mutable_beat()->set_draining(draining_.load(std::memory_order_acquire));
   }
   // Waits until the frontend sends no new calls and `done` returns true, or the frontend is gone,

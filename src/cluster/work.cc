@@ -1,4 +1,5 @@
 // WorkerPool::Work: what becomes of its stream or its result by what a worker says.
+// WorkerPool::Worker: what it has been given.
 #include "cluster/work.h"
 
 #include <openssl/sha.h>
@@ -108,6 +109,48 @@ void WorkerPool::Work::ComputeFingerprint() {
   }
   fingerprint.emplace();
   SHA256(reinterpret_cast<const uint8_t*>(asked.data()), asked.size(), fingerprint->data());
+}
+
+void WorkerPool::Worker::Add(const WorkRef& work) {
+  works[work->id] = work;
+  ++requested_[work->model];
+}
+
+void WorkerPool::Worker::Add(const QuestionRef& question) {
+  questions[question->id] = question;
+  if (!question->model.empty()) ++requested_[question->model];
+}
+
+void WorkerPool::Worker::Remove(const Work& work) {
+  if (works.erase(work.id) > 0) Release(work.model);
+}
+
+void WorkerPool::Worker::Remove(const Question& question) {
+  if (questions.erase(question.id) > 0 && !question.model.empty()) Release(question.model);
+}
+
+void WorkerPool::Worker::Release(const std::string& model) {
+  const auto found = requested_.find(model);
+  if (found != requested_.end() && --found->second == 0) requested_.erase(found);
+}
+
+WorkerMemory WorkerPool::Worker::Memory(const std::string& except) const {
+  using enum api::ModelState;
+  WorkerMemory memory{.budget = memory_budget};
+  for (const api::ModelInfo& model : models) {
+    if (!model.parent.empty()) continue;  // an adapter is part of its model
+    const bool there = model.status.state != kUnloaded && model.status.state != kFailed;
+    if (!there && (model.id == except || !Requested(model.id))) continue;
+    memory.used = SumOf(memory.used, model.status.memory_bytes);
+    if (model.status.pinned && model.status.state == kLoaded)
+      memory.pinned = SumOf(memory.pinned, model.status.memory_bytes);
+  }
+  return memory;
+}
+
+Readiness WorkerPool::Worker::ReadinessFor(const api::ModelInfo& model) const {
+  if (model.status.state == api::ModelState::kLoaded) return Readiness::kLoaded;
+  return ReadinessOf(model.status, Requested(model.id), Memory(model.id));
 }
 
 }  // namespace tutti::cluster

@@ -6,13 +6,16 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "base/status.h"
+#include "cluster/placement.h"
 #include "cluster/worker_pool.h"
 
 namespace tutti::cluster {
@@ -37,6 +40,17 @@ inline Status CancelledByCaller() {
   return Status(StatusCode::kCancelled, "cancelled", "the caller cancelled the request");
 }
 
+// --- figures ---
+
+// Adds a figure that a worker reported and that may be wrong: negative values count as 0, and the
+// sum is limited so that the sum of two such sums cannot overflow.
+template <typename Number>
+Number SumOf(Number sum, Number more) {
+  constexpr Number kMost = std::numeric_limits<Number>::max() / 4;
+  const Number added = std::clamp(more, Number{0}, kMost);
+  return std::min(sum, kMost - added) + added;
+}
+
 // --- state ---
 
 // A worker, from its hello until its connection ends. Guarded by the pool's mutex, except for
@@ -45,8 +59,12 @@ class WorkerPool::Worker {
  public:
   uint64_t name_hash = 0;
   std::string name, arithmetic;
-  std::vector<api::ModelInfo> models;
-  int places = 0, max_num_seqs = 1;
+  std::vector<api::ModelInfo> models;  // all that it may serve, with their latest status
+  std::set<std::string> refused;       // ids of those whose files differ from another worker's
+  int places = 0;
+  // As the worker was started, and with all models that are loaded now.
+  int base_num_seqs = 1, max_num_seqs = 1;
+  int64_t memory_budget = 0;
   std::shared_ptr<Connection> connection;
 
   std::map<uint64_t, WorkRef> works;
@@ -58,11 +76,27 @@ class WorkerPool::Worker {
   TimePoint heard;
   bool draining = false, gone = false;
 
+  // Null also for a model that is refused.
   const api::ModelInfo* Model(const std::string& id) const {
     const auto found = std::find_if(models.begin(), models.end(),
                                     [&](const api::ModelInfo& model) { return model.id == id; });
-    return found == models.end() ? nullptr : &*found;
+    return found == models.end() || refused.contains(id) ? nullptr : &*found;
   }
+  void Add(const WorkRef& work);
+  void Add(const QuestionRef& question);
+  void Remove(const Work& work);
+  void Remove(const Question& question);
+  // Whether it has requests or questions for the model.
+  bool Requested(const std::string& model) const { return requested_.contains(model); }
+  // The models that it has or was asked for, except one that is not there yet.
+  WorkerMemory Memory(const std::string& except = "") const;
+  // What it takes to serve `model`, which is one of its models.
+  Readiness ReadinessFor(const api::ModelInfo& model) const;
+
+ private:
+  // Requests and questions that the worker has, by model.
+  std::map<std::string, int> requested_;
+  void Release(const std::string& model);
 };
 
 // A generation or an encoding. The request never changes. The writer's members belong to the thread

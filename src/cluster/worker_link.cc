@@ -135,6 +135,10 @@ class Link final : public WorkerLink {
   }
 
   bool attached() const override { return state_.attached(); }
+  void BeatSoon() override {
+    state_.BeatNow();
+    waker_->Wake();
+  }
   bool Drain(Duration limit) override {
     state_.BeginDrain();
     waker_->Wake();
@@ -174,7 +178,7 @@ class Link final : public WorkerLink {
     Stream stream(channel, relay_, waker_, state_);
     stream.Begin();
     v1::WorkerMessage first;
-    *first.mutable_hello() = hello_;
+    *first.mutable_hello() = relay_.Announce(hello_);
     state_.Beat(relay_, &first);
     stream.Write(first);
     state_.set_attached(true);

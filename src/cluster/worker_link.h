@@ -21,14 +21,16 @@ namespace tutti::cluster {
 
 class WorkerLink {
  public:
-  // `path`: the frontend's socket. `log` may be null. `ports`, its clock and `log` outlive the
-  // link. Errors: invalid_value (the path), overloaded (no thread).
+  // `path`: the frontend's socket. `hello`: as for Relay::Announce(). `log` may be null. `ports`,
+  // its clock and `log` outlive the link. Errors: invalid_value (the path), overloaded (no thread).
   static Result<std::unique_ptr<WorkerLink>> Open(const std::string& path, v1::Hello hello,
                                                   Relay::Ports ports, Logger* log);
   virtual ~WorkerLink() = default;
 
   // Whether a frontend has currently attached the worker.
   virtual bool attached() const = 0;
+  // Sends the state of the models now, not only at the next heartbeat. Any thread.
+  virtual void BeatSoon() = 0;
   // Asks the frontend for no new calls, waits for running ones, and disconnects. True if all have
   // finished.
   virtual bool Drain(Duration limit) = 0;

@@ -45,7 +45,10 @@ Result<api::Generation> WorkerPool::Generate(api::GenerateRequest request,
   if (!model->generates) {
     return BadValue("model", "model " + model->id + " generates no text");
   }
-  RETURN_IF_ERROR(api::ValidateTokenIds(request.sampling, model->vocab_size));
+  // A model whose files the worker has not read yet has no size; the worker checks again.
+  if (model->vocab_size > 0) {
+    RETURN_IF_ERROR(api::ValidateTokenIds(request.sampling, model->vocab_size));
+  }
   auto work = std::make_shared<Work>();
   work->model = model->id;
   work->affinity = AffinityKey(request.tenant, request.prompt, kAffinityBytes);
@@ -122,8 +125,8 @@ WorkerPool::WorkerRef WorkerPool::Choose(const Work& work) const {
     if (!work.digest.empty() &&
         (model->digest != work.digest || worker->arithmetic != work.arithmetic))
       continue;
-    candidates.push_back(
-        {worker->name_hash, static_cast<int>(worker->works.size()), worker->max_num_seqs});
+    candidates.push_back({worker->name_hash, static_cast<int>(worker->works.size()),
+                          worker->max_num_seqs, worker->ReadinessFor(*model)});
     chosen.push_back(worker);
   }
   const std::optional<size_t> index = ChooseWorker(candidates, work.affinity);
@@ -152,8 +155,9 @@ Status WorkerPool::Place(const WorkRef& work) {
 }
 
 void WorkerPool::Send(const WorkerRef& worker, const WorkRef& work) {
+  NotePlacement(*worker, work->model);
   work->worker = worker;
-  worker->works[work->id] = work;
+  worker->Add(work);
   if (work->on_trial) worker->trial = work;
   if (work->deadline != TimePoint::max()) {  // of which less may be left than when it was written
     const int64_t left = std::max<int64_t>((work->deadline - clock_.Now()).count(), 1);
@@ -244,7 +248,7 @@ void WorkerPool::Forget(const WorkRef& work) {
   if (std::exchange(work->paused, false)) paused_.fetch_sub(1);
   --works_;
   if (const WorkerRef worker = std::exchange(work->worker, nullptr)) {
-    worker->works.erase(work->id);
+    worker->Remove(*work);
     if (worker->trial == work) EndTrial(worker);
   }
   changed_.NotifyAll();

@@ -16,6 +16,7 @@
 
 #include <tutti/v1/worker.pb.h>
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <deque>
@@ -25,6 +26,7 @@
 #include <vector>
 
 #include "api/inference.h"
+#include "api/model_control.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mutex.h"
@@ -32,7 +34,7 @@
 
 namespace tutti::cluster {
 
-class WorkerPool final : public api::Inference {
+class WorkerPool final : public api::Inference, public api::ModelControl {
  public:
   // Time limit of Flush().
   static constexpr Duration kPatience = std::chrono::seconds(2);
@@ -67,6 +69,9 @@ class WorkerPool final : public api::Inference {
     uint64_t lost = 0;                 // workers whose connection ended while they had work
     uint64_t resumed = 0, failed = 0;  // requests of lost workers
     uint64_t quarantined = 0;
+    // Models by api::ModelState; each counts once, in its best state at any worker.
+    std::array<int, 5> models = {};
+    int64_t memory_bytes = 0, memory_budget_bytes = 0;  // of the models of all workers
   };
 
   // `clock` and `log` (may be null) outlive the pool. `level`: load level of this process; it
@@ -74,8 +79,9 @@ class WorkerPool final : public api::Inference {
   WorkerPool(const Clock& clock, const std::atomic<api::LoadLevel>& level, Logger* log);
   ~WorkerPool() override;
 
-  // Errors: the worker is refused, with the reason: another protocol, no model, or a model that an
-  // attached worker serves under the same name with another digest. It may try again later.
+  // Errors: the worker is refused, with the reason: another protocol, or a pinned model that an
+  // attached worker serves under the same name with another digest. It may try again later. Of the
+  // models that come and go, such a model alone is refused, until the other worker has gone.
   Result<WorkerRef> Attach(const v1::Hello& hello, std::shared_ptr<Connection> connection);
   void Receive(const WorkerRef& worker, const v1::WorkerMessage& message);
   // Fetches the next message for the worker; false: there is none.
@@ -108,6 +114,7 @@ class WorkerPool final : public api::Inference {
   uint64_t Flush(const std::string* tenant);
 
   // --- api::Inference ---
+  using api::Inference::Done;  // hides that of api::ModelControl
   Result<api::Generation> Generate(api::GenerateRequest request,
                                    std::shared_ptr<Waker> waker) override;
   Result<api::Encoding> Encode(api::EncodeRequest request, std::shared_ptr<Waker> waker) override;
@@ -119,6 +126,15 @@ class WorkerPool final : public api::Inference {
   std::vector<api::ModelInfo> Models() const override;
   api::LoadSnapshot Load() const override;
   Result<api::ModelStatistics> Statistics(const std::string& model) const override;
+
+  // --- api::ModelControl ---
+  // A load goes to the worker that can serve the model soonest; an unload, and a keep_alive, to all
+  // that have it. A worker that is lost has unloaded its models.
+  static constexpr Duration kLoadPatience = std::chrono::minutes(10);
+  void Load(const std::string& model, ModelControl::Done done) override;
+  void Unload(const std::string& model, ModelControl::Done done) override;
+  void KeepAlive(const std::string& model, Duration keep_alive) override;
+  void Rescan() override;
 
  private:
   struct Work;
@@ -136,8 +152,16 @@ class WorkerPool final : public api::Inference {
   // Absent().
   Status Place(const WorkRef& work) REQUIRES(mutex_);
   WorkerRef Choose(const Work& work) const REQUIRES(mutex_);
-  // Whether the models of `worker` are those that other workers serve under the same names.
-  Status CheckSameModels(const Worker& worker) const REQUIRES(mutex_);
+  // Whether `model` of `worker` has the files that other workers serve under its name.
+  Status CheckSameFiles(const Worker& worker, const api::ModelInfo& model) const REQUIRES(mutex_);
+  // Updates which models of the worker are refused.
+  void RefuseOtherFiles(Worker& worker) REQUIRES(mutex_);
+  // The same for all workers that have such models, after another worker has changed.
+  void ReconsiderRefused() REQUIRES(mutex_);
+  // Takes what a message with a heartbeat says about the worker's models.
+  void TakeModels(const WorkerRef& worker, const v1::WorkerMessage& message) REQUIRES(mutex_);
+  // Logs that `worker` is about to be given something for a model that it must load first.
+  void NotePlacement(const Worker& worker, const std::string& model) REQUIRES(mutex_);
   void Send(const WorkerRef& worker, const WorkRef& work) REQUIRES(mutex_);
   void EndTrial(const WorkerRef& worker) REQUIRES(mutex_);
   void Forget(const WorkRef& work) REQUIRES(mutex_);
@@ -161,6 +185,13 @@ class WorkerPool final : public api::Inference {
   // Sends the question to another worker; false: there is none.
   bool AskAnother(const QuestionRef& question) REQUIRES(mutex_);
   void EndLateQuestions();
+  // A question to one worker alone.
+  void AskWorker(const WorkerRef& worker, std::shared_ptr<v1::Call> call, Duration patience,
+                 Told told) REQUIRES(mutex_);
+
+  // model_control.cc
+  // Ends loads and unloads: a drain does not wait for them.
+  void EndControl();
 
   // pool_state.cc
   std::vector<api::ModelInfo> LiveModels() const REQUIRES(mutex_);

@@ -748,10 +748,17 @@ TEST_F(WordyWorker, CallsThatItWasNeverGivenAndAnythingRandomChangeNothing) {
     ++parsed;
     for (v1::Update& update : *message.mutable_updates()) update.set_id(now);
     pool_.Receive(worker_, message);
+    if (message.has_models()) {  // a worker may change its list, also to nothing
+      v1::WorkerMessage again;
+      for (const FakeModel& model : {Generator(), Encoder()})
+        ToWire(model.info, again.mutable_models()->add_models());
+      again.mutable_beat();
+      pool_.Receive(worker_, again);
+    }
     while (generation->Next() != nullptr) continue;
     if (!generation->stream().ended()) continue;
     generation = pool_.Generate(request, nullptr);
-    ASSERT_TRUE(generation.ok());
+    ASSERT_TRUE(generation.ok()) << generation.status() << message.DebugString();
     now = Sent();
   }
   EXPECT_GT(parsed, 1000);

@@ -1,7 +1,10 @@
 // WorkerPool: attaches workers, handles their messages, sends them calls, detects silent ones, and
 // handles the requests of a lost one.
 #include <algorithm>
+#include <set>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "cluster/inference_codec.h"
 #include "cluster/placement.h"
@@ -16,7 +19,6 @@ Result<WorkerPool::WorkerRef> WorkerPool::Attach(const v1::Hello& hello,
                   "the worker speaks protocol " + std::to_string(hello.protocol()) +
                       ", the frontend " + std::to_string(kProtocol) + ": use one build for both");
   }
-  if (hello.models().empty()) return InvalidArgument("invalid_value", "a worker without a model");
   if (draining_.load()) return Draining();
   auto worker = std::make_shared<Worker>();
   worker->name = hello.name();
@@ -24,17 +26,20 @@ Result<WorkerPool::WorkerRef> WorkerPool::Attach(const v1::Hello& hello,
   worker->arithmetic = hello.arithmetic();
   for (const v1::WireModel& model : hello.models()) worker->models.push_back(FromWire(model));
   worker->places = std::max(hello.places(), 1);
-  worker->max_num_seqs = std::max(hello.max_num_seqs(), 1);
+  worker->max_num_seqs = worker->base_num_seqs = std::max(hello.max_num_seqs(), 1);
   worker->connection = std::move(connection);
   worker->heard = clock_.Now();
   Status mismatch;
   {
     const MutexLock lock(mutex_);
-    mismatch = CheckSameModels(*worker);
+    for (const api::ModelInfo& model : worker->models) {
+      if (mismatch.ok() && model.status.pinned) mismatch = CheckSameFiles(*worker, model);
+    }
     if (mismatch.ok()) {
       workers_.push_back(worker);
       any_came_ = true;
       known_.Came(worker->models, clock_.Now());
+      RefuseOtherFiles(*worker);
       EndTrial(worker);  // requests may wait for a worker
     }
   }
@@ -44,27 +49,78 @@ Result<WorkerPool::WorkerRef> WorkerPool::Attach(const v1::Hello& hello,
     return mismatch;
   }
   if (log_ != nullptr) {
-    log_->Info("worker.attached", {{"worker", worker->name},
-                                   {"model", worker->models.front().id},
-                                   {"models", worker->models.size()},
-                                   {"max_num_seqs", worker->max_num_seqs}});
+    log_->Info("worker.attached",
+               {{"worker", worker->name},
+                {"model", worker->models.empty() ? "" : worker->models.front().id},
+                {"models", worker->models.size()},
+                {"max_num_seqs", worker->max_num_seqs}});
   }
   return worker;
 }
 
-Status WorkerPool::CheckSameModels(const Worker& worker) const {
+// A model whose files have not been read has no digest yet, and is checked when it has one.
+Status WorkerPool::CheckSameFiles(const Worker& worker, const api::ModelInfo& model) const {
   constexpr size_t kShown = 12;  // digits of a digest, which tell two apart
-  for (const api::ModelInfo& model : worker.models) {
-    for (const WorkerRef& other : workers_) {
-      const api::ModelInfo* same = other->draining ? nullptr : other->Model(model.id);
-      if (same == nullptr || same->digest == model.digest) continue;
-      return Status(StatusCode::kFailedPrecondition, "invalid_value",
-                    "model " + model.id + " has digest " + model.digest.substr(0, kShown) +
-                        ", at worker " + other->name + " it has " + same->digest.substr(0, kShown) +
-                        "; serve equal files, or under another name");
-    }
+  for (const WorkerRef& other : workers_) {
+    if (other.get() == &worker || other->draining) continue;
+    const api::ModelInfo* same = other->Model(model.id);
+    if (same == nullptr || same->digest == model.digest) continue;
+    if (model.digest.empty() || same->digest.empty()) continue;
+    return Status(StatusCode::kFailedPrecondition, "invalid_value",
+                  "model " + model.id + " has digest " + model.digest.substr(0, kShown) +
+                      ", at worker " + other->name + " it has " + same->digest.substr(0, kShown) +
+                      "; serve equal files, or under another name");
   }
   return OkStatus();
+}
+
+void WorkerPool::RefuseOtherFiles(Worker& worker) {
+  std::set<std::string> refused;
+  for (const api::ModelInfo& model : worker.models) {
+    const Status same = CheckSameFiles(worker, model);
+    if (same.ok()) continue;
+    refused.insert(model.id);
+    if (log_ != nullptr && !worker.refused.contains(model.id)) {
+      log_->Warn("worker.model_refused", {{"worker", worker.name}, {"why", same.message()}});
+    }
+  }
+  worker.refused = std::move(refused);
+}
+
+void WorkerPool::ReconsiderRefused() {
+  for (const WorkerRef& worker : workers_) {
+    if (!worker->refused.empty()) RefuseOtherFiles(*worker);
+  }
+}
+
+void WorkerPool::NotePlacement(const Worker& worker, const std::string& id) {
+  const api::ModelInfo* const model = worker.Model(id);
+  if (log_ == nullptr || model == nullptr) return;
+  const Readiness readiness = worker.ReadinessFor(*model);
+  if (readiness <= Readiness::kLoading) return;
+  log_->Info("model.placed", {{"model", id},
+                              {"worker", worker.name},
+                              {"evicts", readiness == Readiness::kFits ? "no" : "yes"}});
+}
+
+void WorkerPool::TakeModels(const WorkerRef& worker, const v1::WorkerMessage& message) {
+  if (message.has_models()) {
+    std::vector<api::ModelInfo> models;
+    for (const v1::WireModel& model : message.models().models()) models.push_back(FromWire(model));
+    // In this order, so that no name is forgotten in between.
+    known_.Came(models, clock_.Now());
+    known_.Left(worker->models, clock_.Now());
+    worker->models = std::move(models);
+    RefuseOtherFiles(*worker);
+    ReconsiderRefused();
+  }
+  worker->memory_budget = std::max<int64_t>(message.beat().memory_budget(), 0);
+  worker->max_num_seqs = std::max(worker->base_num_seqs, message.beat().max_num_seqs());
+  const auto& statuses = message.beat().models();
+  for (api::ModelInfo& model : worker->models) {
+    const auto status = statuses.find(model.id);
+    if (status != statuses.end()) model.status = FromWire(status->second);
+  }
 }
 
 void WorkerPool::Receive(const WorkerRef& worker, const v1::WorkerMessage& message) {
@@ -73,7 +129,9 @@ void WorkerPool::Receive(const WorkerRef& worker, const v1::WorkerMessage& messa
     worker->heard = clock_.Now();
     if (message.has_beat()) {
       worker->beat = message.beat();
+      TakeModels(worker, message);
       if (message.beat().draining() && !std::exchange(worker->draining, true)) {
+        ReconsiderRefused();
         worker->outbox.set_no_more(true);
         worker->connection->Wake();
       }
@@ -148,6 +206,7 @@ void WorkerPool::Lost(const WorkerRef& worker, Ended ended_what) {
     if (std::exchange(worker->gone, true)) return;
     std::erase(workers_, worker);
     known_.Left(worker->models, clock_.Now());
+    ReconsiderRefused();
     worker->connection = nullptr;  // which holds the worker
     trial = std::exchange(worker->trial, nullptr);
     for (auto& [id, work] : worker->works) {
@@ -208,7 +267,7 @@ Status WorkerPool::AfterLoss(const WorkRef& work, Worker& died, bool was_on_tria
   if (what == Ended::kSilence && ++work->moves > kMaxMoves) return lost;
   if (!MayGoOn(*work, died)) return lost;
   if (work->delivered > 0) {
-    work->digest = died.Model(work->model)->digest;
+    work->digest = died.Model(work->model)->digest;  // MayGoOn() has found it
     work->arithmetic = died.arithmetic;
   }
   work->BeginAnew();
@@ -219,10 +278,11 @@ bool WorkerPool::MayGoOn(const Work& work, const Worker& died) const {
   if (work.call->has_generate() && work.delivered > 0 &&
       (!work.repeats || work.call->generate().n() != 1))
     return false;
+  const api::ModelInfo* const lost = died.Model(work.model);  // null: its file went meanwhile
   return std::any_of(workers_.begin(), workers_.end(), [&](const WorkerRef& other) {
     const api::ModelInfo* model = other->Model(work.model);
     if (model == nullptr || other->draining) return false;
-    return work.delivered == 0 || (model->digest == died.Model(work.model)->digest &&
+    return work.delivered == 0 || (lost != nullptr && model->digest == lost->digest &&
                                    other->arithmetic == died.arithmetic);
   });
 }

@@ -91,13 +91,13 @@ def use_stand_in(use):
 
 
 @functools.cache
-def stand_in():
+def stand_in(seed=1):
     """The default model's tokenizer and template over few weights: quick to load and to answer, in words that mean nothing."""
     folder = tempfile.TemporaryDirectory()
     atexit.register(folder.cleanup)
     path = os.path.join(folder.name, MODEL + ".gguf")
     cache = os.environ.get("TUTTI_CACHE") or os.path.expanduser("~/.cache/tutti")
-    tiny_model.write_stand_in(path, os.path.join(cache, "models", "SmolLM2-135M-Instruct.Q4_1.gguf"))
+    tiny_model.write_stand_in(path, os.path.join(cache, "models", "SmolLM2-135M-Instruct.Q4_1.gguf"), seed)
     return path
 
 

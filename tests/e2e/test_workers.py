@@ -23,11 +23,13 @@ STREAMS = 64
 
 
 class Worker:
-    """`tutti worker` with a store folder's socket; its engine is a child of the process that is started."""
+    """`tutti worker` with a store folder's socket; its engine is a child of the process that is started. `model` "": none, for
+    `--models`."""
 
     def __init__(self, folder, *options, model=None):
         self.errors = tempfile.TemporaryFile()
-        self.process = subprocess.Popen([TUTTI, "worker", model or default_model(), "--store", folder, "--threads", "1", *options],
+        models = [] if model == "" else [model or default_model()]
+        self.process = subprocess.Popen([TUTTI, "worker", *models, "--store", folder, "--threads", "1", *options],
                                         stdout=subprocess.DEVNULL, stderr=self.errors)
 
     def log(self):

@@ -153,10 +153,11 @@ def read_tokenizer(path):
     return keys, tokens
 
 
-def write_stand_in(path, real):
-    """Greedy answers are lower-case words: no token that ends an answer or is half a character is ever likely."""
+def write_stand_in(path, real, seed=1):
+    """Greedy answers are lower-case words: no token that ends an answer or is half a character is ever likely. Other seeds give
+    other words."""
     keys, tokens = read_tokenizer(real)
-    rng = random.Random(1)
+    rng = random.Random(seed)
 
     def q8(rows, columns, scales):
         """Blocks of a float16 scale and 32 bytes."""

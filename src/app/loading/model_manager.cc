@@ -356,6 +356,7 @@ void ModelManager::Publish() {
     listed.push_back(std::move(info));
   }
   gateway_.List(std::move(listed));
+  if (on_change_) on_change_();
 }
 
 // --- the loader thread ---

@@ -87,6 +87,9 @@ class ModelManager final : public gateway::ModelSource, public api::ModelControl
   Status List(const std::vector<ModelRef>& models, const std::vector<int64_t>& bytes);
   // Called with the bytes that models are about to take, and, negative, with released ones.
   void OnMemory(std::function<void(int64_t)> on_memory) { on_memory_ = std::move(on_memory); }
+  // Called after each change of a model's state, under the manager's mutex; must not block. Before
+  // List().
+  void OnChange(std::function<void()> on_change) { on_change_ = std::move(on_change); }
   // The caller has loaded its models: models are loaded and unloaded from now on. Errors:
   // internal_error, out_of_memory.
   Status Start();
@@ -100,6 +103,7 @@ class ModelManager final : public gateway::ModelSource, public api::ModelControl
   // --- any thread ---
 
   size_t folder_models() const;
+  int64_t budget() const { return options_.budget; }
   std::vector<std::string> names() const;  // of all listed models
   Stats stats() const;
 
@@ -175,6 +179,7 @@ class ModelManager final : public gateway::ModelSource, public api::ModelControl
   const Clock& clock_;
   Logger& log_;
   std::function<void(int64_t)> on_memory_;  // set before Start()
+  std::function<void()> on_change_;         // may be null
   std::atomic<bool> stop_{false}, cancel_load_{false};
   mutable Mutex mutex_;
   CondVar changed_;

@@ -50,6 +50,10 @@ class ChannelLink final : public WorkerLink, private broker::Reader {
   Status Start() { return broker_->Start({own_, {}}, this); }
 
   bool attached() const override { return state_.attached(); }
+  void BeatSoon() override {
+    state_.BeatNow();
+    broker_->Poke();
+  }
   bool Drain(Duration limit) override {
     state_.BeginDrain();
     broker_->Poke();
@@ -105,7 +109,7 @@ class ChannelLink final : public WorkerLink, private broker::Reader {
     channel_.emplace(own_, RandomSession());
     heard_ = clock_.Now();
     v1::WorkerMessage first;
-    *first.mutable_hello() = hello_;
+    *first.mutable_hello() = relay_.Announce(hello_);
     state_.Beat(relay_, &first);
     next_beat_ = heard_ + WorkerPool::kBeat;
     channel_->Send(first.SerializeAsString());
