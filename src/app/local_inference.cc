@@ -37,7 +37,8 @@ LocalInference::LocalInference(const Settings& settings, telemetry::MetricsRegis
                 .prep_threads = static_cast<int>(settings.Int("prep-threads")),
                 .reasoning = api::ParseReasoningMode(settings.Text("reasoning")),
                 .log = log},
-               clock_) {}
+               clock_),
+      log_(log) {}
 
 LocalInference::~LocalInference() = default;
 
@@ -85,7 +86,14 @@ Result<std::shared_ptr<const gateway::ServedModel>> LocalInference::Make(
 }
 
 Status LocalInference::Serve(const std::shared_ptr<const gateway::ServedModel>& served) {
-  ASSIGN_OR_RETURN(const auto adapters, OpenAdapters(*served));
+  std::vector<std::shared_ptr<const gateway::ServedModel>> adapters;
+  const std::vector<KeptAdapter> kept = KeptAdaptersOf(*served);
+  for (const KeptAdapter& adapter : kept) {
+    auto opened = OpenAdapter(*served, adapter.ref, adapter.root);
+    if (!opened.ok() && adapter.at_start) return std::move(opened).status();
+    if (!opened.ok()) AbandonAdapter(adapter.ref.name, opened.status());
+    adapters.push_back(opened.ok() ? *std::move(opened) : nullptr);
+  }
   {
     const MutexLock lock(mutex_);
     served_.push_back(served);
@@ -93,14 +101,72 @@ Status LocalInference::Serve(const std::shared_ptr<const gateway::ServedModel>& 
   }
   if (draining_.load()) served->BeginDrain();
   gateway_.AddModel(served);
-  for (const auto& adapter : adapters) {
-    if (Status added = gateway_.AddAdapter(adapter, false); !added.ok()) {
-      gateway_.RemoveModel(*served);
-      Forget(*served);
-      return added;
+  for (size_t i = 0; i < kept.size(); ++i) {
+    if (adapters[i] == nullptr) continue;
+    Status added = gateway_.AddAdapter(adapters[i], false);
+    if (added.ok()) continue;
+    if (!kept[i].at_start) {
+      AbandonAdapter(kept[i].ref.name, added);
+      continue;
     }
+    gateway_.RemoveModel(*served);
+    Forget(*served);
+    return added;
   }
   return OkStatus();
+}
+
+void LocalInference::UseAdapters(std::vector<AdapterRef> adapters) {
+  const MutexLock lock(mutex_);
+  for (AdapterRef& adapter : adapters)
+    kept_.push_back({.ref = std::move(adapter), .root = "", .at_start = true});
+}
+
+void LocalInference::KeepAdapter(AdapterRef adapter, std::string root) {
+  const MutexLock lock(mutex_);
+  std::erase_if(kept_, [&](const KeptAdapter& kept) { return kept.ref.name == adapter.name; });
+  kept_.push_back({.ref = std::move(adapter), .root = std::move(root)});
+}
+
+bool LocalInference::DropAdapter(const std::string& name) {
+  const MutexLock lock(mutex_);
+  return std::erase_if(kept_, [&](const KeptAdapter& kept) { return kept.ref.name == name; }) > 0;
+}
+
+std::vector<AdapterRef> LocalInference::KeptAdapters() const {
+  const MutexLock lock(mutex_);
+  std::vector<AdapterRef> adapters;
+  for (const KeptAdapter& kept : kept_) {
+    adapters.push_back(kept.ref);
+    if (adapters.back().base.empty()) adapters.back().base = default_base_;
+  }
+  return adapters;
+}
+
+std::vector<LocalInference::KeptAdapter> LocalInference::KeptAdaptersOf(
+    const gateway::ServedModel& base) {
+  const MutexLock lock(mutex_);
+  if (default_base_.empty() && base.info.generates) default_base_ = base.info.id;
+  std::vector<KeptAdapter> adapters;
+  for (const KeptAdapter& kept : kept_) {
+    if ((kept.ref.base.empty() ? default_base_ : kept.ref.base) == base.info.id)
+      adapters.push_back(kept);
+  }
+  return adapters;
+}
+
+void LocalInference::AbandonAdapter(const std::string& name, const Status& why) {
+  (void)DropAdapter(name);
+  if (log_ != nullptr) {
+    log_->Warn("adapter.refused",
+               {{"name", name}, {"code", why.reason()}, {"error", why.message()}});
+  }
+  gateway_.FailWaiting(
+      name, Unavailable("model_load_failed",
+                        fmt::format("adapter {} cannot be loaded again ({}); the server's log has "
+                                    "the details",
+                                    name, why.reason()))
+                .WithParam("model"));
 }
 
 void LocalInference::Forget(const gateway::ServedModel& model) {
@@ -140,17 +206,6 @@ Result<std::shared_ptr<const gateway::ServedModel>> LocalInference::OpenAdapter(
   auto model = gateway::WithAdapter(base, adapter.name, std::move(loaded->adapter));
   model->summary = std::move(loaded->summary);
   return std::shared_ptr<const gateway::ServedModel>(std::move(model));
-}
-
-Result<std::vector<std::shared_ptr<const gateway::ServedModel>>> LocalInference::OpenAdapters(
-    const gateway::ServedModel& base) {
-  if (default_base_.empty() && base.info.generates) default_base_ = base.info.id;
-  std::vector<std::shared_ptr<const gateway::ServedModel>> opened;
-  for (const AdapterRef& adapter : start_adapters_) {
-    if ((adapter.base.empty() ? default_base_ : adapter.base) != base.info.id) continue;
-    ASSIGN_OR_RETURN(opened.emplace_back(), OpenAdapter(base, adapter, ""));
-  }
-  return opened;
 }
 
 void LocalInference::LoadFailed(const Status& why) {

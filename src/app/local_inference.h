@@ -50,8 +50,15 @@ class LocalInference final : public Backend {
   // calls RunOneStep(). Memory or threads that the system refuses are errors too.
   Status Load(OpenedModel model, std::function<bool(size_t, size_t)> progress = nullptr,
               bool step_by_hand = false);
-  // Adapters that are loaded with their models, before the first of these.
-  void UseAdapters(std::vector<AdapterRef> adapters) { start_adapters_ = std::move(adapters); }
+  // Adapters of the start, which are loaded with their models. Before the first of these.
+  void UseAdapters(std::vector<AdapterRef> adapters);
+  // Loads an adapter that was loaded at run time again with each later load of its base. It
+  // replaces one of its name. `root`: as for OpenAdapter().
+  void KeepAdapter(AdapterRef adapter, std::string root);
+  // The end of that, also for an adapter of the start. False: there is none of that name.
+  bool DropAdapter(const std::string& name);
+  // The adapters of both kinds, with their bases, loaded or not.
+  std::vector<AdapterRef> KeptAdapters() const;
   // Loads adapters at run time; outlives the requests. Before the servers are made.
   void UseAdapterControl(api::AdapterControl* control) { adapter_control_ = control; }
   // Reads an adapter of a served model; blocks for its files. The result is not served yet. `root`:
@@ -67,7 +74,8 @@ class LocalInference final : public Backend {
   // Load() in two steps: makes the model, and begins to serve it.
   Result<std::shared_ptr<const gateway::ServedModel>> Make(
       OpenedModel model, std::function<bool(size_t, size_t)> progress, bool step_by_hand = false);
-  // With its adapters. Errors: those of an adapter's files; nothing is served then.
+  // With its adapters. Errors: those of the files of an adapter of the start; nothing is served
+  // then. An adapter of run time whose files have changed for the worse is dropped.
   Status Serve(const std::shared_ptr<const gateway::ServedModel>& served);
   // The last step of an unload, after Gateway::RemoveModel(): drops the reference to the model.
   void Forget(const gateway::ServedModel& model);
@@ -99,9 +107,14 @@ class LocalInference final : public Backend {
 
  private:
   std::vector<std::shared_ptr<const gateway::ServedModel>> Served() const;
-  // The adapters of UseAdapters() for this model.
-  Result<std::vector<std::shared_ptr<const gateway::ServedModel>>> OpenAdapters(
-      const gateway::ServedModel& base);
+  struct KeptAdapter {
+    AdapterRef ref;
+    std::string root;
+    bool at_start = false;
+  };
+  std::vector<KeptAdapter> KeptAdaptersOf(const gateway::ServedModel& base);
+  // Ends requests that wait for an adapter of run time which cannot be loaded again.
+  void AbandonAdapter(const std::string& name, const Status& why);
 
   const Settings& settings_;
   telemetry::MetricsRegistry* const metrics_;
@@ -112,9 +125,11 @@ class LocalInference final : public Backend {
   api::ModelControl* control_ = nullptr;
   std::atomic<bool> draining_{false};
   api::AdapterControl* adapter_control_ = nullptr;
-  std::vector<AdapterRef> start_adapters_;
-  std::string default_base_;  // of adapters that name none: the first model that generates
+  Logger* const log_;  // may be null
   mutable Mutex mutex_;
+  std::vector<KeptAdapter> kept_ GUARDED_BY(mutex_);
+  // Base of adapters that name none: the first model that generates.
+  std::string default_base_ GUARDED_BY(mutex_);
   std::vector<std::shared_ptr<const gateway::ServedModel>> served_ GUARDED_BY(mutex_);
   // Models whose first load is awaited. Models that are unloaded later are not.
   size_t expected_ GUARDED_BY(mutex_) = 1;

@@ -192,7 +192,8 @@ Status Serve(const Settings& settings, const std::vector<ModelRef>& models) {
     adapter_manager.emplace(
         inference,
         AdapterManager::Options{.folder = std::move(folder),
-                                .max_loaded = static_cast<size_t>(settings.Int("max-loras"))},
+                                .max_loaded = static_cast<size_t>(settings.Int("max-loras")),
+                                .unloaded = [&manager] { manager.Relist(); }},
         log);
     inference.UseAdapterControl(&*adapter_manager);
   }

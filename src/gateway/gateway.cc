@@ -184,6 +184,11 @@ void Gateway::FailWaiting(const std::string& model, const Status& why) {
   {
     const MutexLock lock(mutex_);
     ended = waiting_.Take(model);
+    for (const api::ModelInfo& listed : listed_) {
+      if (listed.parent != model) continue;  // an adapter comes with its model
+      for (WaitingRequests::Entry& entry : waiting_.Take(listed.id))
+        ended.push_back(std::move(entry));
+    }
   }
   for (const WaitingRequests::Entry& entry : ended) entry.resume(why);
 }
@@ -240,6 +245,18 @@ Gateway::Lookup Gateway::Look(const std::string& name) const {
 }
 
 Status Gateway::AddAdapter(std::shared_ptr<const ServedModel> model, bool replaces) {
+  RETURN_IF_ERROR(PutAdapter(model, replaces));
+  std::vector<WaitingRequests::Entry> resumed;
+  {
+    const MutexLock lock(mutex_);
+    resumed = waiting_.Take(model->info.id);
+  }
+  for (WaitingRequests::Entry& entry : resumed)
+    pool_.Post([resume = std::move(entry.resume), model] { resume(model); });
+  return OkStatus();
+}
+
+Status Gateway::PutAdapter(const std::shared_ptr<const ServedModel>& model, bool replaces) {
   const MutexLock lock(mutex_);
   // Another load of the base has another engine.
   const auto is_base = [&](const auto& served) {
@@ -250,10 +267,10 @@ Status Gateway::AddAdapter(std::shared_ptr<const ServedModel> model, bool replac
   for (auto& served : models_) {
     if (!served->Answers(model->info.id)) continue;
     if (!replaces || served->adapter == nullptr) return AdapterExists(model->info.id);
-    served = std::move(model);
+    served = model;
     return OkStatus();
   }
-  models_.push_back(std::move(model));
+  models_.push_back(model);
   return OkStatus();
 }
 
@@ -806,7 +823,9 @@ std::vector<api::ModelInfo> Gateway::ModelsLocked() const {
     const auto served = std::find_if(models_.begin(), models_.end(), [&](const auto& model) {
       return model->info.id == listed.id;
     });
-    if (served != models_.end()) {
+    if (served != models_.end() && (*served)->adapter != nullptr) {
+      continue;  // the list is older; adapters follow below
+    } else if (served != models_.end()) {
       add_loaded(**served, &listed);
     } else if (std::find(expected_.begin(), expected_.end(), listed.id) == expected_.end()) {
       unloaded.push_back(listed);
@@ -814,8 +833,7 @@ std::vector<api::ModelInfo> Gateway::ModelsLocked() const {
   }
   // No request without a model's name gets an adapter.
   for (const auto& model : models_) {
-    const bool is_listed = api::FindModel(listed_, model->info.id) != nullptr;
-    if (!is_listed && model->adapter != nullptr) add_loaded(*model, nullptr);
+    if (model->adapter != nullptr) add_loaded(*model, nullptr);
   }
   infos.insert(infos.end(), unloaded.begin(), unloaded.end());
   return infos;

@@ -75,12 +75,12 @@ class Gateway final : public api::Inference {
   // To be called before the first request; `source` outlives the gateway's requests.
   void UseSource(ModelSource* source, const WaitLimits& limits);
   // Replaces the list of models that `source` can load, in the order of Models(). Entries of loaded
-  // models set their status.
+  // models set their status. Adapters of models that are not loaded are entries with a parent.
   void List(std::vector<api::ModelInfo> listed);
   // New requests no longer find the model and its adapters; those that have found one keep their
   // reference.
   void RemoveModel(const ServedModel& model);
-  // Ends the requests that wait for the model.
+  // Ends the requests that wait for the model or for its adapters.
   void FailWaiting(const std::string& model, const Status& why);
   // Ends the waiting requests that were cancelled or expired. To be called periodically.
   void EndWaiting();
@@ -129,6 +129,7 @@ class Gateway final : public api::Inference {
   Lookup Look(const std::string& name) const;
   Lookup LookLocked(const std::string& name) const REQUIRES(mutex_);
   std::vector<api::ModelInfo> ModelsLocked() const REQUIRES(mutex_);
+  Status PutAdapter(const std::shared_ptr<const ServedModel>& model, bool replaces);
   // Lets a request for a listed model wait, unless the model was loaded meanwhile: then `resume` is
   // called here. Errors: queue_full, those of ModelSource::Want().
   Status WaitFor(WaitingRequests::Entry entry);

@@ -190,6 +190,70 @@ class Adapters(unittest.TestCase):
         self.server.expect_log(r"adapter\.loaded.*shown", r"adapter\.unloaded.*shown", r"adapter\.refused.*adapter_invalid")
 
 
+class ComeAndGo(unittest.TestCase):
+    """Adapters of models that are loaded and unloaded at run time, and of a process that starts again."""
+
+    def setUp(self):
+        held = tempfile.TemporaryDirectory()
+        self.addCleanup(held.cleanup)
+        self.folder = held.name
+        os.mkdir(f"{self.folder}/models")
+        os.symlink(stand_in(), f"{self.folder}/models/base.gguf")
+        lora_files.write_gguf(f"{self.folder}/story.gguf", rank=8, seed=1)
+
+    def serve(self, *options, model=""):
+        server = Server("--lora-folder", self.folder, "--kv-cache-bytes", "16MiB", "--context", "1024", "--store", f"{self.folder}/store",
+                        "--grpc-port", "0", *options, model=model)
+        self.addCleanup(lambda: server.process.poll() is None and server.stop())
+        return server
+
+    @staticmethod
+    def load(server):
+        status, _, text = server.post("/v1/load_lora_adapter", {"lora_name": "story", "lora_path": "story.gguf"})
+        assert status == 200, text
+
+    @staticmethod
+    def listed(server):
+        return {model["id"]: model for model in json.loads(server.get("/models")[2])["data"]}
+
+    def test_an_adapter_comes_back_with_its_base(self):
+        server = self.serve("--models", f"{self.folder}/models")
+        plain = answer(server, "base")
+        self.load(server)
+        adapted = answer(server, "story")
+        self.assertNotEqual(adapted, plain)
+        server.post_json("/v1/models/unload", {"model": "base"})
+        self.assertEqual(server.metric("tutti_lora_adapters"), 1)
+        story = self.listed(server)["story"]
+        self.assertEqual((story["parent"], story["status"]["value"]), ("base", "unloaded"))
+        # A request for the adapter loads both.
+        self.assertEqual(answer(server, "story"), adapted)
+        self.assertEqual({model["status"]["value"] for model in self.listed(server).values()}, {"loaded"})
+        # A request for the base brings the adapter back too.
+        server.post_json("/v1/models/unload", {"model": "base"})
+        self.assertEqual(answer(server, "base"), plain)
+        self.assertEqual(answer(server, "story"), adapted)
+        # Unloaded while its base is unloaded, it stays away, in every list.
+        server.post_json("/v1/models/unload", {"model": "base"})
+        self.assertEqual(server.post("/v1/unload_lora_adapter", {"lora_name": "story"})[0], 200)
+        self.assertEqual(set(self.listed(server)), {"base"})
+        self.assertEqual(server.post("/v1/completions", {"model": "story", "prompt": "x"})[0], 404)
+        self.assertEqual(answer(server, "base"), plain)
+        self.assertEqual(server.post("/v1/completions", {"model": "story", "prompt": "x"})[0], 404)
+
+    def test_an_adapter_whose_file_is_gone_is_dropped_alone(self):
+        server = self.serve("--models", f"{self.folder}/models")
+        plain = answer(server, "base")
+        self.load(server)
+        server.post_json("/v1/models/unload", {"model": "base"})
+        os.unlink(f"{self.folder}/story.gguf")
+        status, _, text = server.post("/v1/completions", {"model": "story", "prompt": "x"})
+        self.assertEqual((status, json.loads(text)["error"]["code"]), (503, "model_load_failed"), text)
+        self.assertEqual(answer(server, "base"), plain)
+        self.assertEqual(set(self.listed(server)), {"base"})
+        server.expect_log(r"adapter\.refused name=story")
+
+
 class Permission(unittest.TestCase):
     def test_only_admins_load_adapters(self):
         with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory() as store:

@@ -60,24 +60,28 @@ Status AdapterManager::LoadNow(const api::AdapterRequest& request) {
   gateway::Gateway& gateway = inference_.gateway();
   ASSIGN_OR_RETURN(const std::shared_ptr<const gateway::ServedModel> base,
                    gateway.Find(request.base));
+  // Those of unloaded models count too: they come back.
+  const std::vector<AdapterRef> kept = inference_.KeptAdapters();
+  const bool replaced = std::any_of(kept.begin(), kept.end(), [&](const AdapterRef& adapter) {
+    return adapter.name == request.name;
+  });
   const std::vector<api::ModelInfo> models = gateway.Models();
-  const api::ModelInfo* const taken = api::FindModel(models, request.name);
-  if (taken != nullptr && !(request.replace && !taken->parent.empty()))
-    return gateway::AdapterExists(request.name);
-  const auto adapters = static_cast<size_t>(std::count_if(
-      models.begin(), models.end(), [](const auto& model) { return !model.parent.empty(); }));
-  if (adapters >= options_.max_loaded && taken == nullptr) {
+  const bool taken = replaced || api::FindModel(models, request.name) != nullptr;
+  if (taken && !(request.replace && replaced)) return gateway::AdapterExists(request.name);
+  if (kept.size() >= options_.max_loaded && !replaced) {
     return ResourceExhausted("adapter_limit",
                              fmt::format("{} adapters are loaded, limit {}; unload one or raise "
                                          "--max-loras",
-                                         adapters, options_.max_loaded));
+                                         kept.size(), options_.max_loaded));
   }
   ASSIGN_OR_RETURN(const std::string path, InFolder(request.path));
-  auto model = inference_.OpenAdapter(
-      *base, {.name = request.name, .base = base->info.id, .path = path, .scale = request.scale},
-      options_.folder);
+  const AdapterRef adapter{
+      .name = request.name, .base = base->info.id, .path = path, .scale = request.scale};
+  auto model = inference_.OpenAdapter(*base, adapter, options_.folder);
   if (!model.ok()) return ForClients(std::move(model).status());
-  return gateway.AddAdapter(*std::move(model), request.replace);
+  RETURN_IF_ERROR(gateway.AddAdapter(*std::move(model), request.replace));
+  inference_.KeepAdapter(adapter, options_.folder);
+  return OkStatus();
 }
 
 void AdapterManager::Load(api::AdapterRequest request, Done done) {
@@ -111,7 +115,11 @@ void AdapterManager::Load(api::AdapterRequest request, Done done) {
 // On the same thread as loads, so that an unload that was sent after a load finds its adapter.
 void AdapterManager::Unload(const std::string& name, Done done) {
   const bool queued = strand_.TryPost([this, name, done] {
+    // Its model may be unloaded: then the gateway does not have it.
+    const bool kept = inference_.DropAdapter(name);
     Status status = inference_.gateway().RemoveAdapter(name);
+    if (kept) status = OkStatus();
+    if (status.ok() && options_.unloaded) options_.unloaded();
     if (status.ok()) log_.Info("adapter.unloaded", {{"name", name}});
     done(std::move(status));
   });

@@ -2,11 +2,13 @@
 //
 // Files are read and packed on a thread of its own with low priority, one adapter after another, so
 // that requests go on meanwhile. Paths of clients lie in one folder, which the operator names: they
-// are opened beneath it, symbolic links included. Made by app::Serve after the models' inference
-// and destroyed before it; any thread.
+// are opened beneath it, symbolic links included. Adapters of a model that is unloaded come back
+// when it is loaded again (LocalInference::KeepAdapter). Made by app::Serve after the models'
+// inference and destroyed before it; any thread.
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <string>
 
 #include "api/adapter_control.h"
@@ -22,6 +24,8 @@ class AdapterManager final : public api::AdapterControl {
   struct Options {
     std::string folder;     // of adapters
     size_t max_loaded = 0;  // adapters of all models, those of the start included
+    // Called when an adapter was unloaded whose base may not be loaded; may be null.
+    std::function<void()> unloaded = nullptr;
   };
   // `inference` and `log` outlive it.
   AdapterManager(LocalInference& inference, Options options, Logger& log);

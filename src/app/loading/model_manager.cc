@@ -232,7 +232,10 @@ Status ModelManager::WantLocked(Entry& entry, bool retry) {
 
 Status ModelManager::Want(const std::string& model) {
   const MutexLock lock(mutex_);
-  Entry* const entry = FindLocked(model);
+  Entry* entry = FindLocked(model);
+  for (const AdapterRef& adapter : inference_.KeptAdapters()) {
+    if (entry == nullptr && adapter.name == model) entry = FindLocked(adapter.base);
+  }
   if (entry == nullptr) return api::ModelNotFound(model);
   RETURN_IF_ERROR(WantLocked(*entry, false));
   if (options_.wait) return OkStatus();
@@ -294,6 +297,11 @@ void ModelManager::KeepAlive(const std::string& model, Duration keep_alive) {
   use.last_ns.store(clock_.Now().time_since_epoch().count());
 }
 
+void ModelManager::Relist() {
+  const MutexLock lock(mutex_);
+  Publish();
+}
+
 void ModelManager::Rescan() {
   const MutexLock lock(mutex_);
   if (options_.folder.empty()) return;
@@ -353,6 +361,19 @@ void ModelManager::Publish() {
                    .pinned = entry->pinned,
                    .memory_bytes = entry->bytes,
                    .failure = entry->failure.reason()};
+    listed.push_back(std::move(info));
+  }
+  // Adapters of models that are not loaded, behind all models.
+  for (const AdapterRef& adapter : inference_.KeptAdapters()) {
+    const Entry* const base = FindLocked(adapter.base);
+    if (base == nullptr || base->state == ModelState::kLoaded) continue;
+    api::ModelInfo info = base->info;
+    info.id = adapter.name;
+    info.parent = adapter.base;
+    info.aliases.clear();
+    info.digest.clear();  // its own is known once it is loaded
+    info.encoder.reset();
+    info.status = {.state = base->state, .pinned = base->pinned};
     listed.push_back(std::move(info));
   }
   gateway_.List(std::move(listed));

@@ -107,6 +107,10 @@ class ModelManager final : public gateway::ModelSource, public api::ModelControl
   std::vector<std::string> names() const;  // of all listed models
   Stats stats() const;
 
+  // Publishes the list again, after adapters of an unloaded model have changed.
+  void Relist();
+
+  // The name may be that of an adapter: then its base is loaded, and the adapter with it.
   Status Want(const std::string& model) override;
   void Load(const std::string& model, Done done) override;
   void Unload(const std::string& model, Done done) override;
