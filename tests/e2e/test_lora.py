@@ -216,12 +216,17 @@ class ComeAndGo(unittest.TestCase):
     def listed(server):
         return {model["id"]: model for model in json.loads(server.get("/models")[2])["data"]}
 
+    @staticmethod
+    def index(server):
+        return {entry["name"]: entry["state"] for entry in json.loads(server.post("/v2/repository/index", {})[2])}
+
     def test_an_adapter_comes_back_with_its_base(self):
         server = self.serve("--models", f"{self.folder}/models")
         plain = answer(server, "base")
         self.load(server)
         adapted = answer(server, "story")
         self.assertNotEqual(adapted, plain)
+        self.assertEqual(self.index(server), {"base": "READY", "story": "READY"})
         server.post_json("/v1/models/unload", {"model": "base"})
         self.assertEqual(server.metric("tutti_lora_adapters"), 1)
         story = self.listed(server)["story"]
@@ -237,6 +242,7 @@ class ComeAndGo(unittest.TestCase):
         server.post_json("/v1/models/unload", {"model": "base"})
         self.assertEqual(server.post("/v1/unload_lora_adapter", {"lora_name": "story"})[0], 200)
         self.assertEqual(set(self.listed(server)), {"base"})
+        self.assertEqual(set(self.index(server)), {"base"})
         self.assertEqual(server.post("/v1/completions", {"model": "story", "prompt": "x"})[0], 404)
         self.assertEqual(answer(server, "base"), plain)
         self.assertEqual(server.post("/v1/completions", {"model": "story", "prompt": "x"})[0], 404)

@@ -136,6 +136,10 @@ class FakeInference final : public Inference, public HealthProbe {
   // Before anything is asked of it: one model more, behind or before all others.
   void Add(FakeModel model) { models_.push_back(std::move(model)); }
   void PutFirst(FakeModel model) { models_.insert(models_.begin(), std::move(model)); }
+  // While nothing is being asked of it.
+  void Remove(const std::string& id) {
+    std::erase_if(models_, [&](const FakeModel& model) { return model.info.id == id; });
+  }
 
   std::string awaited;  // a model that is still being loaded; returned by Statistics()
 

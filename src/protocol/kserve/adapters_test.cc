@@ -364,6 +364,28 @@ TEST_F(AdaptersTest, ModelsAreFoundByTheirNamesAndAliases) {
   EXPECT_THAT(names, ElementsAre("minilm", "cross", "classes", "chat"));
 }
 
+// Regression: adapters that were unloaded stayed in the list for ever.
+TEST_F(AdaptersTest, AnUnloadedAdapterLeavesTheList) {
+  const auto names = [this] {
+    std::vector<std::string> found;
+    for (const IndexEntry& entry : repository_.Index(false)) found.push_back(entry.name);
+    return found;
+  };
+  testing::FakeModel tuned;
+  tuned.info.id = "tuned";
+  tuned.info.parent = "chat";
+  inference_.Add(tuned);
+  EXPECT_THAT(names(), ElementsAre("minilm", "cross", "classes", "chat", "tuned"));
+  EXPECT_TRUE(repository_.Find("tuned", "").ok());
+  inference_.Remove("tuned");
+  EXPECT_EQ(repository_.Find("tuned", "").status().code(), StatusCode::kNotFound);
+  inference_.Add(tuned);
+  EXPECT_TRUE(repository_.Find("tuned", "").ok());
+  inference_.Remove("tuned");
+  EXPECT_THAT(names(), ElementsAre("minilm", "cross", "classes", "chat"));
+  EXPECT_EQ(repository_.Statistics("", "")->size(), 4u);
+}
+
 TEST_F(AdaptersTest, WhileModelsAreLoadedTheirNamesAreNotUnknown) {
   inference_.is_started = false;
   EXPECT_EQ(repository_.Find("minilm", "").status().reason(), "model_loading");

@@ -68,6 +68,7 @@ StatisticsSnapshot Statistics::Read() const {
 struct Repository::Entry {
   std::shared_ptr<Model> model;
   std::vector<std::string> aliases;
+  bool is_adapter = false;  // of another model; it comes and goes with its own name
   kserve::Statistics statistics;
 
   bool Answers(std::string_view name) const {
@@ -144,6 +145,11 @@ Status Repository::ready() const { return deps_.health->ready(); }
 void Repository::Refresh() const {
   const std::vector<api::ModelInfo> infos = deps_.inference->Models();
   const MutexLock lock(mutex_);
+  // Models may be listed again, with their statistics. An adapter that was unloaded is gone, and
+  // its name may become another's.
+  std::erase_if(entries_, [&](const std::shared_ptr<Entry>& entry) {
+    return entry->is_adapter && api::FindModel(infos, entry->model->config().name) == nullptr;
+  });
   for (const api::ModelInfo& info : infos) {
     // The files of a listed model may not have been read yet.
     if (info.architecture.empty() && info.status.state != api::ModelState::kLoaded) continue;
@@ -156,6 +162,7 @@ void Repository::Refresh() const {
     auto entry = std::make_shared<Entry>();
     entry->model = std::move(model);
     entry->aliases = info.aliases;
+    entry->is_adapter = !info.parent.empty();
     entries_.push_back(std::move(entry));
   }
 }
@@ -170,7 +177,7 @@ Result<std::shared_ptr<Repository::Entry>> Repository::FindEntry(std::string_vie
     return nullptr;
   };
   std::shared_ptr<Entry> found = look();
-  if (found == nullptr) {
+  if (found == nullptr || found->is_adapter) {
     Refresh();
     found = look();
   }

@@ -124,7 +124,7 @@ class Repository {
   struct Entry;
   class Counted;
   Result<std::shared_ptr<Entry>> FindEntry(std::string_view name, std::string_view version) const;
-  // Makes adapters for models that have none yet.
+  // Makes entries for models that have none yet; removes those of LoRA adapters that are gone.
   void Refresh() const EXCLUDES(mutex_);
 
   const RepositoryOptions options_;
