@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "api/validate.h"
 #include "base/check.h"
@@ -48,39 +49,64 @@ Status CheckPrompt(const Request& request, const RunnerLimits& limits) {
 Engine::Engine(const EngineOptions& options, const EngineDependencies& dependencies,
                DeviceLoop* outside)
     : EngineBase(dependencies.clock, outside),
-      decoder_(std::make_unique<DecoderInstance>(options, dependencies, loop().signal())) {
+      decoder_(std::make_unique<DecoderInstance>(options, dependencies, loop().signal())),
+      store_(dependencies.prefixes) {
   Attach(decoder_.get());
-  if (dependencies.prefixes != nullptr) RestorePins(*dependencies.prefixes);
+  if (store_ != nullptr) RestorePins();
 }
 
-void Engine::RestorePins(kv::PrefixStore& store) {
-  for (kv::PinRecord& record : store.Pins()) {
-    // The record is a file's: its time may be any number.
-    constexpr int64_t kMostMs = int64_t{366} * 24 * 3600 * 1000;
-    const int64_t now_ms = UnixMillis();
-    const int64_t left_ms = record.expires_unix_ms > now_ms
-                                ? std::min(record.expires_unix_ms, now_ms + kMostMs) - now_ms
-                                : 0;
-    Request request;
-    request.id = record.id;
-    request.prompt = std::move(record.tokens);
-    request.sampling.max_tokens = 0;
-    request.score_only = true;
-    request.detached = true;
-    request.tenant = std::move(record.tenant);
-    request.cache_salt = std::move(record.salt);
-    request.pin = {.id = record.id,
-                   .ttl = std::chrono::milliseconds(left_ms),
-                   .expires_unix_ms = record.expires_unix_ms};
-    Status status = left_ms > 0 ? OkStatus() : DeadlinePassed();
-    if (status.ok()) {
-      Result<AdmissionPermit> permit = Admit({});
-      status = permit.ok() ? Submit(*std::move(permit), std::move(request),
-                                    std::make_shared<api::TokenStream>(nullptr))
-                           : permit.status();
+void Engine::RestorePins() {
+  for (kv::PinRecord& record : store_->Pins()) {
+    if (record.adapter.empty() || record.expires_unix_ms <= UnixMillis()) {
+      Restore(std::move(record), nullptr, "");
+    } else {
+      const MutexLock lock(pins_mutex_);
+      waiting_pins_.push_back(std::move(record));
     }
-    if (!status.ok()) store.DropPin(record.id);
   }
+}
+
+void Engine::RestorePins(const std::shared_ptr<const Adapter>& adapter, const std::string& model) {
+  std::vector<kv::PinRecord> records;
+  {
+    const MutexLock lock(pins_mutex_);
+    std::vector<kv::PinRecord> others;
+    for (kv::PinRecord& record : waiting_pins_)
+      (record.adapter == adapter->digest() ? records : others).push_back(std::move(record));
+    waiting_pins_ = std::move(others);
+  }
+  for (kv::PinRecord& record : records) Restore(std::move(record), adapter, model);
+}
+
+void Engine::Restore(kv::PinRecord record, std::shared_ptr<const Adapter> adapter,
+                     std::string model) {
+  // The record is a file's: its time may be any number.
+  constexpr int64_t kMostMs = int64_t{366} * 24 * 3600 * 1000;
+  const int64_t now_ms = UnixMillis();
+  const int64_t left_ms = record.expires_unix_ms > now_ms
+                              ? std::min(record.expires_unix_ms, now_ms + kMostMs) - now_ms
+                              : 0;
+  Request request;
+  request.id = record.id;
+  request.prompt = std::move(record.tokens);
+  request.sampling.max_tokens = 0;
+  request.score_only = true;
+  request.detached = true;
+  request.tenant = std::move(record.tenant);
+  request.cache_salt = std::move(record.salt);
+  request.adapter = std::move(adapter);
+  request.pin = {.id = record.id,
+                 .ttl = std::chrono::milliseconds(left_ms),
+                 .expires_unix_ms = record.expires_unix_ms,
+                 .model = std::move(model)};
+  Status status = left_ms > 0 ? OkStatus() : DeadlinePassed();
+  if (status.ok()) {
+    Result<AdmissionPermit> permit = Admit({});
+    status = permit.ok() ? Submit(*std::move(permit), std::move(request),
+                                  std::make_shared<api::TokenStream>(nullptr))
+                         : permit.status();
+  }
+  if (!status.ok()) store_->DropPin(record.id);
 }
 
 Engine::~Engine() { Detach(); }
@@ -157,7 +183,13 @@ std::vector<api::PinnedPrefix> Engine::Pins(const std::string& tenant) const {
   return decoder_->pins().List(tenant);
 }
 bool Engine::Unpin(const std::string& tenant, const std::string& id) {
-  return decoder_->pins().Remove(tenant, id);
+  if (decoder_->pins().Remove(tenant, id)) return true;
+  const MutexLock lock(pins_mutex_);
+  const size_t waiting = std::erase_if(waiting_pins_, [&](const kv::PinRecord& record) {
+    return record.tenant == tenant && record.id == id;
+  });
+  if (waiting > 0) store_->DropPin(id);
+  return waiting > 0;
 }
 
 int Engine::max_model_len() const { return decoder_->max_model_len(); }

@@ -16,10 +16,13 @@
 #pragma once
 
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "api/token_stream.h"
 #include "api/types.h"
 #include "base/clock.h"
+#include "base/mutex.h"
 #include "base/status.h"
 #include "engine/device_loop.h"
 #include "engine/model_runner.h"
@@ -85,6 +88,9 @@ class Engine : public EngineBase {
   // Prefixes that Request::pin has pinned for the tenant.
   std::vector<api::PinnedPrefix> Pins(const std::string& tenant) const;
   bool Unpin(const std::string& tenant, const std::string& id);  // false: there is none
+  // Pins again what a store has kept of an adapter that is served from now on, as `model`. Once for
+  // each digest; any thread.
+  void RestorePins(const std::shared_ptr<const Adapter>& adapter, const std::string& model);
   api::LoadSnapshot Load() const;
   EngineStats stats() const;
 
@@ -92,10 +98,15 @@ class Engine : public EngineBase {
   DecoderInstance& decoder_for_test();
 
  private:
-  // Submits a request for each pin that a store has kept.
-  void RestorePins(kv::PrefixStore& store);
+  // Submits a request for each pin that a store has kept, except those of adapters.
+  void RestorePins();
+  void Restore(kv::PinRecord record, std::shared_ptr<const Adapter> adapter, std::string model);
 
   const std::unique_ptr<DecoderInstance> decoder_;
+  kv::PrefixStore* const store_;  // of pins; may be null
+  Mutex pins_mutex_;
+  // Records of pins whose adapter is not served yet.
+  std::vector<kv::PinRecord> waiting_pins_ GUARDED_BY(pins_mutex_);
 };
 
 }  // namespace tutti::engine

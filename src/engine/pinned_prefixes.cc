@@ -92,11 +92,11 @@ Result<int> PinnedPrefixes::Add(const Sequence& s, const Request& request, TimeP
                                          .tokens = tokens,
                                          .expires_unix_ms = request.pin->expires_unix_ms}});
   pins_.emplace(request.pin->id, std::move(pin));
-  // After a restart the adapter may not be there.
-  if (store_ != nullptr && request.adapter == nullptr) {
+  if (store_ != nullptr) {
     store_->KeepPin({.id = request.pin->id,
                      .tenant = request.tenant,
                      .salt = request.cache_salt,
+                     .adapter = request.adapter == nullptr ? "" : request.adapter->digest(),
                      .tokens = request.prompt,
                      .expires_unix_ms = request.pin->expires_unix_ms});
   }

@@ -181,11 +181,52 @@ TEST(PinnedPrefixes, SurviveARestart) {
   }
 }
 
+// Regression: pins under an adapter ended with the process.
+TEST(PinnedPrefixes, OfAnAdapterComeBackWithIt) {
+  const FakeModelOptions model = PinnedModel(64);
+  FakePrefixStore store(model);
+  const std::vector<TokenId> system = TestPrompt(1, 200);
+  const auto adapted = [](Request request, const char* digest) {
+    request.adapter = std::make_shared<testing::FakeAdapter>(digest);
+    return request;
+  };
+  {
+    EngineHarness h(PinnedOptions(), model, {}, false, nullptr, std::nullopt, &store);
+    h.TokensComputed(adapted(PinRequest(system, "a"), "x"));
+    h.TokensComputed(adapted(PinRequest(TestPrompt(2, 70), "b"), "y"));
+    h.TokensComputed(adapted(PinRequest(TestPrompt(3, 70), "c"), "y"));
+  }
+  EngineHarness h(PinnedOptions(), model, {}, false, nullptr, std::nullopt, &store);
+  h.RunOnce();
+  EXPECT_TRUE(h.engine().Pins("t").empty()) << "the adapters are not there";
+  EXPECT_EQ(store.Pins().size(), 3u);
+  EXPECT_FALSE(h.engine().Unpin("u", "c"));
+  EXPECT_TRUE(h.engine().Unpin("t", "c")) << "also before it is back";
+  EXPECT_FALSE(h.engine().Unpin("t", "c"));
+  for (int twice = 0; twice < 2; ++twice)
+    h.engine().RestorePins(std::make_shared<testing::FakeAdapter>("x"), "tuned");
+  ASSERT_TRUE(h.RunUntil([&] { return !h.engine().Pins("t").empty(); }));
+  Press(h);
+  ASSERT_EQ(h.engine().Pins("t").size(), 1u);
+  EXPECT_EQ(h.engine().Pins("t")[0].id, "a");
+  EXPECT_EQ(h.engine().Pins("t")[0].model, "tuned");
+  EXPECT_EQ(store.Pins().size(), 2u) << "the other adapter may still come";
+  const std::vector<TokenId> text = TextOf(system, TestPrompt(4, 30));
+  EXPECT_EQ(h.TokensComputed(adapted(Asks(text), "x")), 230 - 192 + 2);
+  EXPECT_EQ(h.TokensComputed(Asks(text)), 232) << "the base has not computed it";
+  EXPECT_EQ(Broken(h), "");
+}
+
 TEST(PinnedPrefixes, AreNotRestoredAfterTheirTime) {
   const FakeModelOptions model = PinnedModel(64);
   FakePrefixStore store(model);
   store.KeepPin(
       {.id = "old", .tenant = "t", .tokens = TestPrompt(1, 200), .expires_unix_ms = 1000});
+  store.KeepPin({.id = "older",
+                 .tenant = "t",
+                 .adapter = "x",
+                 .tokens = TestPrompt(1, 200),
+                 .expires_unix_ms = 1000});
   store.KeepPin({.id = "bad", .tenant = "t", .tokens = {9999}, .expires_unix_ms = INT64_MAX / 2});
   EngineHarness h(PinnedOptions(), model, {}, false, nullptr, std::nullopt, &store);
   h.RunOnce();

@@ -246,6 +246,8 @@ Gateway::Lookup Gateway::Look(const std::string& name) const {
 
 Status Gateway::AddAdapter(std::shared_ptr<const ServedModel> model, bool replaces) {
   RETURN_IF_ERROR(PutAdapter(model, replaces));
+  // Not under the mutex: they are requests.
+  model->engine->RestorePins(model->adapter, model->info.id);
   std::vector<WaitingRequests::Entry> resumed;
   {
     const MutexLock lock(mutex_);

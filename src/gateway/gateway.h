@@ -63,7 +63,8 @@ class Gateway final : public api::Inference {
   // requests to api::EncoderFor().
   void AddModel(std::shared_ptr<const ServedModel> model);
   // Begins to serve a model with an adapter, and no longer serves one of the same name that
-  // `replaces` says. Its base must be served. Errors: adapter_exists for a name that is taken;
+  // `replaces` says. Its base must be served. Prefixes that were pinned under the adapter before a
+  // restart are pinned again. Errors: adapter_exists for a name that is taken;
   // model_not_found without the base.
   Status AddAdapter(std::shared_ptr<const ServedModel> model, bool replaces);
   // No longer serves the adapter of that name. Requests that have begun keep it. Errors:

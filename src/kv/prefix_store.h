@@ -92,6 +92,7 @@ struct PrefixReadResult {
 // A prefix that is to be pinned again after a restart.
 struct PinRecord {
   std::string id = {}, tenant = {}, salt = {};
+  std::string adapter = {};  // digest; empty: none
   std::vector<TokenId> tokens = {};
   int64_t expires_unix_ms = 0;
 };

@@ -259,6 +259,23 @@ class ComeAndGo(unittest.TestCase):
         self.assertEqual(set(self.listed(server)), {"base"})
         server.expect_log(r"adapter\.refused name=story")
 
+    def test_pins_under_an_adapter_are_restored_with_it(self):
+        options = ("--prefix-disk-bytes", "64MiB")
+        server = self.serve(*options, model="base=" + stand_in())
+        self.load(server)
+        prompt = "A long text that many requests begin with, " * 12
+        status, _, text = server.post("/v1/prefixes", {"model": "story", "prompt": prompt, "ttl_s": 600})
+        self.assertEqual(status, 200, text)
+        pins = json.loads(server.get("/v1/prefixes")[2])["data"]
+        self.assertEqual([pin["model"] for pin in pins], ["story"])
+        self.assertEqual(server.stop(), 0)
+        server = self.serve(*options, model="base=" + stand_in())
+        self.assertEqual(json.loads(server.get("/v1/prefixes")[2])["data"], [])
+        self.load(server)
+        eventually(lambda: json.loads(server.get("/v1/prefixes")[2])["data"] == pins, server.log)
+        usage = ask(server, "story", prompt=prompt + "What?", tokens=1)["usage"]
+        self.assertGreaterEqual(usage["prompt_tokens_details"]["cached_tokens"], pins[0]["pinned_tokens"])
+
 
 class Permission(unittest.TestCase):
     def test_only_admins_load_adapters(self):

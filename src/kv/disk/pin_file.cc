@@ -2,6 +2,8 @@
 
 #include <array>
 #include <cstring>
+#include <iterator>
+#include <numeric>
 #include <string>
 
 #include "files/digest.h"
@@ -40,13 +42,13 @@ std::vector<std::byte> EncodePin(const Hash128& model, const PinRecord& record) 
   std::vector<std::byte> out;
   Append(out, kPinMagic, sizeof kPinMagic);
   AppendValue(out, kPinVersion);
-  AppendValue(out, uint32_t{0});
+  AppendValue(out, static_cast<uint32_t>(record.adapter.size()));
   AppendValue(out, model);
   AppendValue(out, record.expires_unix_ms);
   for (const size_t size :
        {record.id.size(), record.tenant.size(), record.salt.size(), record.tokens.size()})
     AppendValue(out, static_cast<uint32_t>(size));
-  for (const std::string* text : {&record.id, &record.tenant, &record.salt})
+  for (const std::string* text : {&record.id, &record.tenant, &record.salt, &record.adapter})
     Append(out, text->data(), text->size());
   Append(out, record.tokens.data(), record.tokens.size() * sizeof(TokenId));
   AppendValue(out, files::Xxh64(out));
@@ -65,19 +67,24 @@ Result<PinFile> DecodePin(std::span<const std::byte> bytes) {
   PinFile file;
   file.model = ValueAt<Hash128>(bytes, 16);
   file.record.expires_unix_ms = ValueAt<int64_t>(bytes, 32);
-  std::array<uint64_t, 4> sizes{};
-  for (size_t i = 0; i < sizes.size(); ++i) sizes[i] = ValueAt<uint32_t>(bytes, 40 + 4 * i);
-  sizes[3] *= sizeof(TokenId);
-  if (kPinFront + sizes[0] + sizes[1] + sizes[2] + sizes[3] != content.size())
+  // Sizes of id, tenant, salt, adapter and tokens.
+  std::array<uint64_t, 5> sizes{};
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    constexpr size_t kAt[] = {40, 44, 48, 12, 52};
+    sizes[i] = ValueAt<uint32_t>(bytes, kAt[i]);
+  }
+  sizes[4] *= sizeof(TokenId);
+  if (std::accumulate(sizes.begin(), sizes.end(), uint64_t{kPinFront}) != content.size())
     return DamagedPin("its sizes do not agree");
   const char* at = reinterpret_cast<const char*>(bytes.data()) + kPinFront;
-  std::string* const texts[] = {&file.record.id, &file.record.tenant, &file.record.salt};
-  for (size_t i = 0; i < 3; ++i) {
+  std::string* const texts[] = {&file.record.id, &file.record.tenant, &file.record.salt,
+                                &file.record.adapter};
+  for (size_t i = 0; i < std::size(texts); ++i) {
     texts[i]->assign(at, sizes[i]);
     at += sizes[i];
   }
-  file.record.tokens.resize(sizes[3] / sizeof(TokenId));
-  if (sizes[3] > 0) std::memcpy(file.record.tokens.data(), at, sizes[3]);
+  file.record.tokens.resize(sizes[4] / sizeof(TokenId));
+  if (sizes[4] > 0) std::memcpy(file.record.tokens.data(), at, sizes[4]);
   return file;
 }
 

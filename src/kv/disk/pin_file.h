@@ -3,11 +3,11 @@
 //   offset  size  content
 //        0     8  "TUTTIPIN"
 //        8     4  version, 1
-//       12     4  0
+//       12     4  bytes of the adapter's digest
 //       16    16  name of the model and its arithmetic
 //       32     8  time of expiry, milliseconds since 1970
 //       40    16  bytes of id, tenant and salt, and number of tokens, 4 bytes each
-//       56        id, tenant, salt, tokens (4 bytes each), one after the other
+//       56        id, tenant, salt, digest of the adapter, tokens (4 bytes each)
 //       -8     8  checksum (XXH64) of all that precedes it
 //
 // Pure functions; any thread. The bytes are not trusted.

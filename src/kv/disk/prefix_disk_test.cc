@@ -357,6 +357,7 @@ TEST_F(PrefixDiskTest, RecordsOfPinsSurviveARestart) {
   const PinRecord record{.id = "prefix_1",
                          .tenant = "t",
                          .salt = "s",
+                         .adapter = "ab12",
                          .tokens = SomeTokens(1, 70),
                          .expires_unix_ms = 123456789};
   {
@@ -376,14 +377,15 @@ TEST_F(PrefixDiskTest, RecordsOfPinsSurviveARestart) {
   EXPECT_EQ(records[0].id, record.id);
   EXPECT_EQ(records[0].tenant, record.tenant);
   EXPECT_EQ(records[0].salt, record.salt);
+  EXPECT_EQ(records[0].adapter, record.adapter);
   EXPECT_EQ(records[0].tokens, record.tokens);
   EXPECT_EQ(records[0].expires_unix_ms, record.expires_unix_ms);
   EXPECT_EQ(disk->stats().rejected_files, 1u);
 }
 
 TEST(PinFile, EveryChangedByteIsFound) {
-  const std::vector<std::byte> whole =
-      EncodePin({1, 2}, {.id = "a", .tenant = "b", .salt = "", .tokens = {1, 2, 3}});
+  const std::vector<std::byte> whole = EncodePin(
+      {1, 2}, {.id = "a", .tenant = "b", .salt = "", .adapter = "ad", .tokens = {1, 2, 3}});
   ASSERT_TRUE(DecodePin(whole).ok());
   for (size_t i = 0; i < whole.size(); ++i) {
     std::vector<std::byte> bytes = whole;
