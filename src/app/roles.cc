@@ -185,6 +185,7 @@ Status Serve(const Settings& settings, const std::vector<ModelRef>& models) {
   ASSIGN_OR_RETURN(ModelManagerOptions manager_options, ModelManagerOptionsFrom(settings));
   ModelManager manager(std::move(manager_options), inference, log);
   const Collectors model_metrics = CollectModels(metrics, manager);
+  const Collectors adapter_metrics = CollectAdapters(metrics, settings, inference.gateway());
   ASSIGN_OR_RETURN(Caches caches, Caches::Open(settings, inference));
   std::optional<AdapterManager> adapter_manager;
   if (settings.IsSet("lora-folder")) {

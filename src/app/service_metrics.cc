@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "telemetry/metrics.h"
+#include "telemetry/vllm_metrics.h"
 
 namespace tutti::app {
 
@@ -82,6 +83,17 @@ Collectors CollectModels(MetricsRegistry& registry, const ModelManager& models) 
                  "Time spent loading models at run time, in seconds", {},
                  [](const Stats& stats) { return ToSeconds(stats.loading); });
   return {all.Collect([&models] { return models.stats(); })};
+}
+
+Collectors CollectAdapters(MetricsRegistry& registry, const Settings& settings,
+                           const gateway::Gateway& gateway) {
+  if (!settings.On("metrics.vllm")) return {};
+  const bool takes = settings.IsSet("lora") || settings.IsSet("lora-folder");
+  return {
+      telemetry::CollectVllmAdapters(registry, takes ? settings.Int("max-loras") : 0, [&gateway] {
+        gateway::Gateway::AdaptersInUse used = gateway.UsedAdapters();
+        return telemetry::AdapterNames{std::move(used.running), std::move(used.waiting)};
+      })};
 }
 
 Collectors CollectBatches(MetricsRegistry& registry, const batches::Batches& batches) {

@@ -9,9 +9,11 @@
 
 #include "api/inference.h"
 #include "app/caches.h"
+#include "app/config/settings.h"
 #include "app/loading/model_manager.h"
 #include "app/process/memory.h"
 #include "app/remote_models.h"
+#include "gateway/gateway.h"
 #include "server/mqtt/chat/admission_queue.h"
 #include "services/aliases/aliases.h"
 #include "services/auth/authenticator.h"
@@ -26,6 +28,10 @@
 namespace tutti::app {
 
 using Collectors = std::vector<telemetry::MetricsRegistry::CollectorHandle>;
+
+// vLLM's gauge of the adapters in use, if its metrics are on. `gateway` outlives the collectors.
+Collectors CollectAdapters(telemetry::MetricsRegistry& registry, const Settings& settings,
+                           const gateway::Gateway& gateway);
 
 // Requests of aliases by model, and copies to shadow models. `aliases` outlives the collectors.
 Collectors CollectAliases(telemetry::MetricsRegistry& registry,

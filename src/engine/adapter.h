@@ -5,6 +5,7 @@
 // adapter can be unloaded while requests use it. Implemented by the runner that multiplies it.
 #pragma once
 
+#include <atomic>
 #include <string>
 #include <utility>
 
@@ -19,11 +20,18 @@ class Adapter {
   // Names its contents: adapters of equal digests give equal answers. Never empty.
   const std::string& digest() const { return digest_; }
 
+  // Sequences with this adapter. The schedulers that have them write; any thread reads.
+  struct Use {
+    std::atomic<int> running{0}, waiting{0};
+  };
+  Use& use() const { return use_; }
+
  protected:
   explicit Adapter(std::string digest) : digest_(std::move(digest)) {}
 
  private:
   const std::string digest_;
+  mutable Use use_;
 };
 
 }  // namespace tutti::engine

@@ -54,6 +54,19 @@ TEST(EngineAdapter, AdaptersShareStepsAndGiveTheirSoloOutputs) {
   EXPECT_EQ(h.FindFault(), "");
 }
 
+TEST(EngineAdapter, CountsTheSequencesThatUseIt) {
+  EngineOptions options;
+  options.scheduler.max_num_seqs = 2;
+  EngineHarness h(options);
+  const auto adapter = std::make_shared<FakeAdapter>("a");
+  for (int i = 0; i < 3; ++i) h.MustSubmit(AdaptedRequest(adapter, 12));
+  ASSERT_TRUE(h.RunUntil([&] { return adapter->use().running.load() == 2; }));
+  EXPECT_EQ(adapter->use().waiting.load(), 1);
+  EXPECT_TRUE(h.RunToEnd());
+  EXPECT_EQ(adapter->use().running.load(), 0);
+  EXPECT_EQ(adapter->use().waiting.load(), 0);
+}
+
 TEST(EngineAdapter, ARequestKeepsItsAdapterUntilItEnds) {
   EngineHarness h;
   auto adapter = std::make_shared<FakeAdapter>("a");

@@ -95,10 +95,12 @@ void Scheduler::InsertRunning(Sequence& s) {
                                      return KeepsBefore(KeepKeyOf(*a), KeepKeyOf(*b));
                                    });
   running_.insert(at, &s);
+  if (s.request->adapter != nullptr) s.request->adapter->use().running.fetch_add(1);
 }
 
 void Scheduler::EraseRunning(Sequence& s) {
   running_.erase(std::find(running_.begin(), running_.end(), &s));
+  if (s.request->adapter != nullptr) s.request->adapter->use().running.fetch_sub(1);
 }
 
 void Scheduler::SetSuspect(Sequence& s, bool suspect) {

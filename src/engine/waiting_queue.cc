@@ -53,6 +53,7 @@ void WaitingQueue::Insert(Sequence& sequence) {
   (sequence.next == nullptr ? list.last : sequence.next->previous) = &sequence;
   ++lists_[sequence.tenant].waiting;
   ++size_;
+  if (sequence.request->adapter != nullptr) sequence.request->adapter->use().waiting.fetch_add(1);
 }
 
 void WaitingQueue::Remove(Sequence& sequence) {
@@ -63,6 +64,7 @@ void WaitingQueue::Remove(Sequence& sequence) {
   sequence.previous = sequence.next = nullptr;
   --lists_[sequence.tenant].waiting;
   --size_;
+  if (sequence.request->adapter != nullptr) sequence.request->adapter->use().waiting.fetch_sub(1);
 }
 
 int WaitingQueue::ShortestFirst() const {

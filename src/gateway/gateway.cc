@@ -869,6 +869,17 @@ api::LoadSnapshot Gateway::Load() const {
   return sum;
 }
 
+Gateway::AdaptersInUse Gateway::UsedAdapters() const {
+  AdaptersInUse used;
+  const MutexLock lock(mutex_);
+  for (const auto& model : models_) {
+    if (model->adapter == nullptr) continue;
+    if (model->adapter->use().running.load() > 0) used.running.push_back(model->info.id);
+    if (model->adapter->use().waiting.load() > 0) used.waiting.push_back(model->info.id);
+  }
+  return used;
+}
+
 Result<api::ModelStatistics> Gateway::Statistics(const std::string& name) const {
   ASSIGN_OR_RETURN(const std::shared_ptr<const ServedModel> model, Find(name));
   api::ModelStatistics sum;

@@ -112,6 +112,11 @@ class Gateway final : public api::Inference {
   std::vector<api::ModelInfo> Models() const override;
   api::LoadSnapshot Load() const override;  // of all models together
   Result<api::ModelStatistics> Statistics(const std::string& model) const override;
+  // Served adapters that sequences of the engines use now, by name.
+  struct AdaptersInUse {
+    std::vector<std::string> running, waiting;
+  };
+  AdaptersInUse UsedAdapters() const;
   // Requests in preparation, or waiting for it.
   int preparing() const { return pool_.load() + compile_pool_.load(); }
 

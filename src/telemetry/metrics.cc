@@ -8,6 +8,7 @@
 #include <prometheus/text_serializer.h>
 
 #include <set>
+#include <utility>
 
 #include "base/utf8.h"
 
@@ -19,7 +20,7 @@ constexpr size_t kMaxSeries = 100;  // label sets of one family, then "other"
 
 // Well-formed text without control characters, so that a hostile name can neither break a line nor
 // a dashboard; names of models keep their letters, as Prometheus reads UTF-8.
-std::string BoundedLabel(const std::string& value) {
+std::string BoundedLabel(const std::string& value, size_t max_bytes = kMaxLabelBytes) {
   std::string out;
   for (size_t at = 0; at < value.size();) {
     const CodePoint next = DecodeAt(value, at);
@@ -29,7 +30,7 @@ std::string BoundedLabel(const std::string& value) {
                        point != 0x2028 && point != 0x2029;
     const std::string_view written =
         shown ? std::string_view(value).substr(at, next.length) : std::string_view("?");
-    if (out.size() + written.size() > kMaxLabelBytes) break;
+    if (out.size() + written.size() > max_bytes) break;
     out += written;
     at += next.length;
   }
@@ -99,6 +100,7 @@ struct MetricsRegistry::Impl {
   prometheus::Registry registry;
   std::map<std::string, std::set<MetricLabels>> series GUARDED_BY(mutex);
   std::vector<std::weak_ptr<const std::function<void()>>> collectors GUARDED_BY(mutex);
+  std::map<std::string, std::pair<MetricLabels, prometheus::Gauge*>> only GUARDED_BY(mutex);
 
   MetricLabels Bound(const std::string& name, MetricLabels labels) {
     for (auto& [key, value] : labels) value = BoundedLabel(value);
@@ -127,6 +129,21 @@ Gauge MetricsRegistry::GetGauge(const std::string& name, const std::string& help
   labels = impl_->Bound(name, std::move(labels));
   return Gauge(
       &prometheus::BuildGauge().Name(name).Help(help).Register(impl_->registry).Add(labels));
+}
+
+void MetricsRegistry::SetOnlyGauge(const std::string& name, const std::string& help,
+                                   MetricLabels labels, double value) {
+  for (auto& [key, text] : labels) text = BoundedLabel(text, kMaxInfoBytes);
+  prometheus::Family<prometheus::Gauge>& family =
+      prometheus::BuildGauge().Name(name).Help(help).Register(impl_->registry);
+  const MutexLock lock(impl_->mutex);
+  auto& [known, gauge] = impl_->only[name];
+  if (gauge == nullptr || known != labels) {
+    if (gauge != nullptr) family.Remove(gauge);
+    gauge = &family.Add(labels);
+    known = std::move(labels);
+  }
+  gauge->Set(value);
 }
 
 Histogram MetricsRegistry::GetHistogram(const std::string& name, const std::string& help,

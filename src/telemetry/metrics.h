@@ -2,8 +2,8 @@
 //
 // main makes one MetricsRegistry and passes it on; any thread. Handles are valid as long as the
 // registry and cost one atomic add (histograms: one uncontended lock). Label values are bounded: at
-// most 128 bytes (non-printable characters become '?'), and at most 100 label sets per family;
-// further ones are counted under "other". The exposition escapes label values.
+// most 128 bytes (non-printable characters become '?'), SetOnlyGauge() aside, and at most 100 label
+// sets per family; further ones are counted under "other". The exposition escapes label values.
 #pragma once
 
 #include <functional>
@@ -81,6 +81,11 @@ class MetricsRegistry {
   Gauge GetGauge(const std::string& name, const std::string& help, MetricLabels labels = {});
   Histogram GetHistogram(const std::string& name, const std::string& help, const Buckets& buckets,
                          MetricLabels labels = {});
+  // Sets the one series of a gauge whose label values change; an earlier one of the name is
+  // removed. Label values may have kMaxInfoBytes.
+  static constexpr size_t kMaxInfoBytes = 4096;
+  void SetOnlyGauge(const std::string& name, const std::string& help, MetricLabels labels,
+                    double value);
 
   // Registers a function that sets gauges from current values. It is called before each exposition,
   // on the scraping thread, as long as the handle exists. Destroying the handle does not wait for

@@ -85,6 +85,20 @@ TEST(Metrics, CollectorsRunBeforeEachExposition) {
   EXPECT_EQ(calls, 2);
 }
 
+TEST(Metrics, OnlyTheLatestLabelsOfASoleGaugeAreShown) {
+  MetricsRegistry registry;
+  registry.SetOnlyGauge("info", "help", {{"names", "a"}}, 1);
+  registry.SetOnlyGauge("info", "help", {{"names", "a,b"}}, 2);
+  std::string text = registry.Expose();
+  EXPECT_THAT(text, HasSubstr("info{names=\"a,b\"} 2\n"));
+  EXPECT_THAT(text, ::testing::Not(HasSubstr("names=\"a\"")));
+  registry.SetOnlyGauge("info", "help", {{"names", "a,b"}}, 3);
+  registry.SetOnlyGauge("other", "help", {{"names", std::string(8000, 'x')}}, 4);
+  text = registry.Expose();
+  EXPECT_THAT(text, HasSubstr("info{names=\"a,b\"} 3\n"));
+  EXPECT_THAT(text, HasSubstr("\"" + std::string(MetricsRegistry::kMaxInfoBytes, 'x') + "\"} 4\n"));
+}
+
 TEST(Metrics, SizeBucketsReachTheLimit) {
   EXPECT_EQ(SizeBuckets(100), (Buckets{1, 2, 5, 10, 20, 50, 100}));
   EXPECT_EQ(SizeBuckets(101).back(), 200);

@@ -2,6 +2,8 @@
 
 #include <numeric>
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace tutti::telemetry {
 namespace {
@@ -13,6 +15,12 @@ const Buckets kItlBuckets = {.01, .025, .05, .075, .1,  .15, .2, .3, .4, .5,
                              .75, 1,    2.5, 5,    7.5, 10,  20, 40, 80};
 const Buckets kLatencyBuckets = {.3, .5, .8, 1,  1.5, 2,   2.5, 5,   10,   15,  20,
                                  30, 40, 50, 60, 120, 240, 480, 960, 1920, 7680};
+
+std::string JoinedNames(const std::vector<std::string>& names) {
+  std::string joined;
+  for (const std::string& name : names) joined += (joined.empty() ? "" : ",") + name;
+  return joined;
+}
 
 }  // namespace
 
@@ -29,9 +37,6 @@ VllmMetrics::VllmMetrics(MetricsRegistry& registry, const ServingMetrics::Option
   make.Gauge("cache_config_info", "Shape of the KV cache",
              {{"block_size", std::to_string(options.block_tokens)},
               {"num_gpu_blocks", std::to_string(options.kv_blocks)}})
-      .Set(1);
-  make.Gauge("lora_requests_info", "Adapters in use",
-             {{"running_lora_adapters", ""}, {"waiting_lora_adapters", ""}, {"max_lora", "0"}})
       .Set(1);
   make.Gauge("engine_sleep_state", "1 for the state the engine is in", {{"sleep_state", "awake"}})
       .Set(1);
@@ -134,5 +139,19 @@ void VllmMetrics::Speculation(int64_t proposed, std::span<const int> accepted) {
 }
 
 void VllmMetrics::Preemption() { preemptions_.Add(); }
+
+MetricsRegistry::CollectorHandle CollectVllmAdapters(MetricsRegistry& registry, int64_t max_loras,
+                                                     std::function<AdapterNames()> names) {
+  return registry.AddCollector([&registry, max_loras, names = std::move(names)] {
+    const AdapterNames now = names();
+    registry.SetOnlyGauge(
+        "vllm:lora_requests_info",
+        "Adapters of running and of waiting requests; the value is the time of the scrape",
+        {{"max_lora", std::to_string(max_loras)},
+         {"running_lora_adapters", JoinedNames(now.running)},
+         {"waiting_lora_adapters", JoinedNames(now.waiting)}},
+        static_cast<double>(UnixSeconds()));
+  });
+}
 
 }  // namespace tutti::telemetry

@@ -9,7 +9,10 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <span>
+#include <string>
+#include <vector>
 
 #include "base/clock.h"
 #include "telemetry/labels.h"
@@ -46,5 +49,14 @@ class VllmMetrics {
   Histogram request_prompt_, request_generation_, request_max_generation_, params_max_tokens_;
   Histogram params_n_, iteration_tokens_, request_preemptions_;
 };
+
+// Adapters by the requests that use them.
+struct AdapterNames {
+  std::vector<std::string> running, waiting;
+};
+// `vllm:lora_requests_info` of a process: the names are label values, and the time of the scrape is
+// the value, so that readers of several servers know which is the latest. `registry` outlives it.
+[[nodiscard]] MetricsRegistry::CollectorHandle CollectVllmAdapters(
+    MetricsRegistry& registry, int64_t max_loras, std::function<AdapterNames()> names);
 
 }  // namespace tutti::telemetry

@@ -3,8 +3,10 @@ unloaded under traffic without a failed request."""
 import concurrent.futures
 import json
 import os
+import re
 import tempfile
 import threading
+import time
 import unittest
 
 import lora_files
@@ -45,7 +47,7 @@ class Adapters(unittest.TestCase):
         os.symlink("/etc", f"{path}/elsewhere")
         cls.server = Server("--lora", f"story={path}/story.gguf", "--lora", f"same={path}/story",
                             "--lora", f"{MODEL}/attention={path}/attention", "--lora", f"network={path}/network.gguf:0.5",
-                            "--lora-folder", path, "--max-num-seqs", "8", "--max-loras", "6", model=stand_in())
+                            "--lora-folder", path, "--max-num-seqs", "8", "--max-loras", "6", "--metrics-vllm", "on", model=stand_in())
 
     @classmethod
     def tearDownClass(cls):
@@ -181,6 +183,22 @@ class Adapters(unittest.TestCase):
         finally:
             for name in ("five", "six"):
                 self.unload(name)
+
+    def test_vllms_gauge_names_the_adapters_in_use(self):
+        def gauge():
+            line = re.search(r"^vllm:lora_requests_info\{(.*)\} (\S+)$", self.server.get("/metrics")[2], re.M)
+            return dict(re.findall(r'(\w+)="([^"]*)"', line[1])), float(line[2])
+        self.server.wait_idle()
+        names, when = gauge()
+        self.assertEqual(names, {"max_lora": "6", "running_lora_adapters": "", "waiting_lora_adapters": ""})
+        self.assertLess(abs(time.time() - when), 60)
+        with concurrent.futures.ThreadPoolExecutor(12) as pool:
+            running = [pool.submit(answer, self.server, name, tokens=400) for name in ("story", "attention") for _ in range(6)]
+            eventually(lambda: sorted(gauge()[0]["running_lora_adapters"].split(",")) == ["attention", "story"], self.server.log)
+            for each in running:
+                each.result(STEP_S)
+        self.server.wait_idle()
+        self.assertEqual(gauge()[0], names)
 
     def test_events_and_metrics_show_adapters(self):
         self.assertEqual(self.load("shown", "story.gguf")[0], 200)
