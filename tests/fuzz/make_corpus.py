@@ -6,7 +6,8 @@ Files are named after their contents, so running it again changes nothing. Findi
 import pathlib
 
 from seeds_files import decoder_configs, encoder_configs, gguf_tokenizers, ggufs, loras, packed, prefix_files, quantized, safetensors
-from seeds_protocols import anthropic, dialogs, encodings, http, jsons, kserve, mqtt, mqtt_sessions, mqtts, ollamas, requests, websockets
+from seeds_protocols import (anthropic, dialogs, encodings, http, jsons, kserve, model_calls, mqtt, mqtt_sessions, mqtts, ollamas, requests,
+                             websockets)
 from seeds_texts import constraint_regexes, gbnfs, huggingface, json_schemas, regexes, templates, texts, tokenizer_specs, tool_calls
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -42,6 +43,7 @@ def main():
     write("openai_request", requests())
     write("anthropic_request", anthropic())
     write("ollama_request", ollamas())
+    write("model_call", model_calls())
     write("encoding_request", encodings())
     write("dialog_request", dialogs())
     write("mqtt_payload", mqtt())

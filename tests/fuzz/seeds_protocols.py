@@ -71,6 +71,20 @@ def ollamas():
             for number, (name, body) in enumerate(variants.items()) for route in range(3)}
 
 
+def model_calls():
+    """One byte for the route (bit 7: strict), then the body; see model_call_fuzz.cc."""
+    load = {"lora_name": "sql", "lora_path": "sql-v2"}
+    variants = {
+        "model": {"model": "m"}, "long_model": {"model": "m" * 300}, "empty_model": {"model": ""}, "wrong_model": {"model": ["m"]},
+        "unknown": {"model": "m", "x": 1}, "load": load, "all": {**load, "base_model_name": "m", "load_inplace": True, "scale": 0.5, "lora_int_id": 3},
+        "nulls": {**load, "base_model_name": None, "load_inplace": None, "scale": None}, "wrong": {"lora_name": 1, "lora_path": {}, "scale": "x"},
+        "no_path": {"lora_name": "sql"}, "empty_path": {**load, "lora_path": ""}, "outside": {**load, "lora_path": "../../etc/passwd"},
+        "nul": {**load, "lora_path": "a\u0000b", "lora_name": "\u0000"}, "huge_scale": {**load, "scale": 1e300}, "empty": {}, "array": [], "null": None,
+    }
+    return {f"{name}_{route}": bytes([route + (128 if number % 2 else 0)]) + json.dumps(body).encode()
+            for number, (name, body) in enumerate(variants.items()) for route in range(3)}
+
+
 def requests():
     chat = {"model": "m", "messages": [{"role": "system", "content": "s"}, {"role": "user", "content": "Hi"}]}
     variants = {
