@@ -404,14 +404,6 @@ TEST_P(AttentionTest, ASequenceOfNotANumbersSpoilsNobodyElse) {
   EXPECT_EQ(DifferingRows(rig, good, alone), 0);
 }
 
-// Makes keys and values of one token a value that is not finite. Its query stays.
-void Poison(Rig& rig, size_t sequence, int32_t position, float value) {
-  const AttentionShape& shape = rig.shape();
-  const auto width = static_cast<size_t>((shape.heads + 2 * shape.kv_heads) * shape.head_dim);
-  float* row = rig[sequence].qkv.data() + static_cast<size_t>(position) * width;
-  std::fill(row + shape.heads * shape.head_dim, row + width, value);
-}
-
 bool SameRow(Rig& rig, size_t a, size_t b, int32_t position) {
   const size_t at = static_cast<size_t>(position) * OutWidth(rig);
   return std::memcmp(&rig[a].out[at], &rig[b].out[at], OutWidth(rig) * sizeof(float)) == 0;
@@ -435,7 +427,7 @@ TEST_P(AttentionTest, AHiddenValueThatIsNotFiniteReachesNoRow) {
         float value = std::nanf("");
         for (const int32_t hidden : {0, 31, 40, 66, 101}) {
           const size_t poisoned = rig.AddCopy(clean);
-          Poison(rig, poisoned, hidden, value);
+          rig.Spoil(poisoned, hidden, value);
           rig.Run(poisoned, hidden == 40 && !both_ways ? 13 : kTokens, 2);
           int unlike = 0;
           for (int32_t t = 0; t < kTokens; ++t) {
@@ -464,7 +456,7 @@ TEST_P(AttentionTest, AHiddenValueThatIsNotFiniteReachesNoRowOfASharedItem) {
   size_t parents[2];
   parents[0] = rig.AddSequence(kCommon);
   parents[1] = rig.AddCopy(parents[0]);
-  Poison(rig, parents[1], kHidden, std::nanf(""));
+  rig.Spoil(parents[1], kHidden, std::nanf(""));
   rig.Run(parents[0], kCommon);
   rig.Run(parents[1], kCommon);
   std::vector<StepRows> steps[2];

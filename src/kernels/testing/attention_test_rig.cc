@@ -102,6 +102,12 @@ size_t Rig::AddCopy(size_t original) {
   return copy;
 }
 
+void Rig::Spoil(size_t sequence, int32_t position, float value) {
+  const auto width = static_cast<size_t>((shape_.heads + 2 * shape_.kv_heads) * shape_.head_dim);
+  float* row = sequences_[sequence].qkv.data() + static_cast<size_t>(position) * width;
+  std::fill(row + shape_.heads * shape_.head_dim, row + width, value);
+}
+
 void Rig::PoisonFreeBlocks() {
   for (int32_t block : free_) {
     std::byte* at = pool_.get() + static_cast<size_t>(block) * block_stride_;

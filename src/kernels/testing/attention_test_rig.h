@@ -87,6 +87,8 @@ class Rig {
   RigSequence& operator[](size_t i) { return sequences_[i]; }
   const AttentionShape& shape() const { return shape_; }
   const AttentionPlan& plan() const { return plan_; }
+  // Makes the keys and values of one token `value`. Its query stays.
+  void Spoil(size_t sequence, int32_t position, float value);
   // Fills every slot of every block with what an unlucky earlier user could have left.
   void PoisonFreeBlocks();
 

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <vector>
 
@@ -96,6 +97,39 @@ TEST(AttentionUnit, GivesTheBitsOfTheVectorsForSharedPrefixes) {
       ASSERT_EQ(got.size(), want.size());
       EXPECT_EQ(std::memcmp(got.data(), want.data(), want.size() * sizeof(float)), 0)
           << kernels->name << " window " << window;
+    }
+  }
+}
+
+// A key that a row does not see must not reach its sums, not even times 0: it may be a NaN.
+TEST(AttentionUnit, AHiddenValueThatIsNotFiniteReachesNoRow) {
+  if (!HasVectors()) GTEST_SKIP() << "needs AVX-512 VNNI";
+  const AttentionShape shape = {6, 2, 64, 0.11f, RopeMode::kHalf, 64};
+  constexpr int32_t kTokens = 150;
+  for (const AttentionKernels* kernels : UnitKernels()) {
+    for (const int32_t window : {0, 7, 70}) {
+      Rig rig({Isa::kAvx512Vnni, KvFormat::kI8, kernels}, shape, 60, 9);
+      if (window > 0) rig.set_window(window);
+      const size_t clean = rig.AddSequence(kTokens);
+      rig.Run(clean, kTokens);
+      for (const int32_t hidden : {0, 31, 66, 101}) {
+        for (const float value : {std::nanf(""), INFINITY}) {
+          const size_t spoilt = rig.AddCopy(clean);
+          rig.Spoil(spoilt, hidden, value);
+          rig.Run(spoilt, kTokens);
+          const size_t width = rig[clean].out.size() / kTokens;
+          bool reached = false;
+          for (int32_t t = 0; t < kTokens; ++t) {
+            const size_t at = static_cast<size_t>(t) * width;
+            const bool same =
+                std::memcmp(&rig[spoilt].out[at], &rig[clean].out[at], width * sizeof(float)) == 0;
+            const bool sees = t >= hidden && (window == 0 || t - hidden < window);
+            reached = reached || !same;
+            EXPECT_TRUE(same || sees) << kernels->name << " row " << t << " window " << window;
+          }
+          EXPECT_TRUE(reached);
+        }
+      }
     }
   }
 }
