@@ -44,7 +44,7 @@ bool MayHaveMemory(api::ModelState state) {
 void WorkerPool::Load(const std::string& model, ModelControl::Done done) {
   auto call = std::make_shared<v1::Call>();
   call->set_load(model);
-  Ask(model, std::move(call), kLoadPatience,
+  Ask(model, std::move(call), kLoadPatience, true,
       [done = std::move(done)](const Result<v1::Update>& answer) { done(EndOfCall(answer)); });
 }
 

@@ -254,6 +254,27 @@ TEST_F(ModelsOfWorkers, KeepAliveAndRescanReachTheWorkers) {
   EXPECT_TRUE(Sent("a").at(0).rescan() && Sent("b").at(0).rescan());
 }
 
+TEST_F(ModelsOfWorkers, QuestionsWaitForALoadAndThreadsDoNot) {
+  Add("a", {Model("x")});
+  std::optional<Status> ended;
+  pool_.DetokenizeLater({.model = "x", .tokens = {1}, .patience = Duration::zero()},
+                        [&](Result<std::string> text) { ended = text.status(); });
+  pool_.Look();
+  EXPECT_FALSE(ended.has_value());
+  EXPECT_EQ(pool_.Detokenize({.model = "x", .tokens = {1}, .patience = Duration::zero()})
+                .status()
+                .reason(),
+            "overloaded");
+  Beat("a", {Model("x", kLoaded)});
+  std::optional<Status> at_once;
+  pool_.DetokenizeLater({.model = "x", .tokens = {1}, .patience = Duration::zero()},
+                        [&](Result<std::string> text) { at_once = text.status(); });
+  pool_.Look();
+  EXPECT_EQ(at_once->reason(), "overloaded") << "it is loaded";
+  End("a", Sent("a").at(0).id());
+  EXPECT_TRUE(ended.has_value());
+}
+
 TEST_F(ModelsOfWorkers, ADrainDoesNotWaitForLoads) {
   Add("a", {Model("x")});
   std::optional<Status> ended;

@@ -65,32 +65,42 @@ class Awaited {
 
 }  // namespace
 
-void WorkerPool::TokenizeLater(api::TokenizeRequest request, Done<api::TokenizeResult> done) {
+void WorkerPool::AskTokens(const api::TokenizeRequest& request, bool loads,
+                           Done<api::TokenizeResult> done) {
   auto call = std::make_shared<v1::Call>();
   ToWire(request, call->mutable_tokenize());
-  Ask(request.model, std::move(call), request.patience,
+  Ask(request.model, std::move(call), request.patience, loads,
       [pieces = request.pieces, done = std::move(done)](const Result<v1::Update>& answer) {
         done(TokensOf(pieces, answer));
       });
 }
 
-void WorkerPool::DetokenizeLater(api::DetokenizeRequest request, Done<std::string> done) {
+void WorkerPool::AskText(const api::DetokenizeRequest& request, bool loads,
+                         Done<std::string> done) {
   auto call = std::make_shared<v1::Call>();
   ToWire(request, call->mutable_detokenize());
-  Ask(request.model, std::move(call), request.patience,
+  Ask(request.model, std::move(call), request.patience, loads,
       [done = std::move(done)](const Result<v1::Update>& answer) { done(TextOf(answer)); });
+}
+
+void WorkerPool::TokenizeLater(api::TokenizeRequest request, Done<api::TokenizeResult> done) {
+  AskTokens(request, true, std::move(done));
+}
+
+void WorkerPool::DetokenizeLater(api::DetokenizeRequest request, Done<std::string> done) {
+  AskText(request, true, std::move(done));
 }
 
 Result<api::TokenizeResult> WorkerPool::Tokenize(const api::TokenizeRequest& request) {
   const auto awaited = std::make_shared<Awaited<Result<api::TokenizeResult>>>();
-  TokenizeLater(request,
-                [awaited](Result<api::TokenizeResult> result) { awaited->Set(std::move(result)); });
+  AskTokens(request, false,
+            [awaited](Result<api::TokenizeResult> result) { awaited->Set(std::move(result)); });
   return awaited->Wait([this] { EndLateQuestions(); });
 }
 
 Result<std::string> WorkerPool::Detokenize(const api::DetokenizeRequest& request) {
   const auto awaited = std::make_shared<Awaited<Result<std::string>>>();
-  DetokenizeLater(request, [awaited](Result<std::string> text) { awaited->Set(std::move(text)); });
+  AskText(request, false, [awaited](Result<std::string> text) { awaited->Set(std::move(text)); });
   return awaited->Wait([this] { EndLateQuestions(); });
 }
 
@@ -127,16 +137,17 @@ void WorkerPool::AskWorker(const WorkerRef& worker, std::shared_ptr<v1::Call> ca
 }
 
 void WorkerPool::Ask(const std::string& name, std::shared_ptr<v1::Call> call, Duration patience,
-                     Told told) {
+                     bool loads, Told told) {
   auto question = std::make_shared<Question>();
   question->call = std::move(call);
   question->bytes = question->call->ByteSizeLong();
   question->deadline = clock_.Now() + patience;
   question->told = std::move(told);
-  if (Status refused = AskOne(question, name); !refused.ok()) question->told(std::move(refused));
+  if (Status refused = AskOne(question, name, loads); !refused.ok())
+    question->told(std::move(refused));
 }
 
-Status WorkerPool::AskOne(const QuestionRef& question, const std::string& name) {
+Status WorkerPool::AskOne(const QuestionRef& question, const std::string& name, bool loads) {
   const MutexLock lock(mutex_);
   const std::vector<api::ModelInfo> models = LiveModels();
   const api::ModelInfo* model =
@@ -152,6 +163,9 @@ Status WorkerPool::AskOne(const QuestionRef& question, const std::string& name) 
     return NobodyAnswers();
   const WorkerRef worker = ChooseToAsk(model->id);
   if (worker == nullptr) return NobodyAnswers();
+  // The worker answers by itself when its own time limit for the load has passed.
+  const bool loaded = worker->ReadinessFor(*worker->Model(model->id)) == Readiness::kLoaded;
+  if (loads && !loaded) question->deadline = clock_.Now() + kLoadPatience;
   Begin(worker, question);
   return OkStatus();
 }

@@ -118,7 +118,8 @@ class WorkerPool final : public api::Inference, public api::ModelControl {
   Result<api::Generation> Generate(api::GenerateRequest request,
                                    std::shared_ptr<Waker> waker) override;
   Result<api::Encoding> Encode(api::EncodeRequest request, std::shared_ptr<Waker> waker) override;
-  // A request's patience is kept to within a second, the interval of Look().
+  // A request's patience is kept to within a second, the interval of Look(). TokenizeLater() and
+  // DetokenizeLater() wait for a model that must be loaded first, as requests that generate do.
   Result<api::TokenizeResult> Tokenize(const api::TokenizeRequest& request) override;
   Result<std::string> Detokenize(const api::DetokenizeRequest& request) override;
   void TokenizeLater(api::TokenizeRequest request, Done<api::TokenizeResult> done) override;
@@ -176,8 +177,12 @@ class WorkerPool final : public api::Inference, public api::ModelControl {
       REQUIRES(mutex_);
 
   // questions.cc
-  void Ask(const std::string& model, std::shared_ptr<v1::Call> call, Duration patience, Told told);
-  Status AskOne(const QuestionRef& question, const std::string& model);
+  void AskTokens(const api::TokenizeRequest& request, bool loads, Done<api::TokenizeResult> done);
+  void AskText(const api::DetokenizeRequest& request, bool loads, Done<std::string> done);
+  // `loads`: if the worker must load the model first, the question waits for that.
+  void Ask(const std::string& model, std::shared_ptr<v1::Call> call, Duration patience, bool loads,
+           Told told);
+  Status AskOne(const QuestionRef& question, const std::string& model, bool loads);
   WorkerRef ChooseToAsk(const std::string& model) const REQUIRES(mutex_);
   void Begin(const WorkerRef& worker, const QuestionRef& question) REQUIRES(mutex_);
   void Send(const WorkerRef& worker, const QuestionRef& question) REQUIRES(mutex_);
