@@ -72,7 +72,7 @@ class ProgressPrinter final : public models::PullObserver {
     std::unique_lock<std::mutex> lock(mutex_);
     while (!changed_.wait_for(lock, pause, [this] { return ended_; })) {
       const std::string text =
-          ProgressText(state_->files_done, state_->files, state_->bytes, state_->total, Rate());
+          ProgressText(state_->files_done, state_->files, state_->bytes(), state_->total, Rate());
       std::fprintf(stderr, terminal_ ? "\r\033[Ktutti: %s" : "tutti: %s\n", text.c_str());
       std::fflush(stderr);
     }
@@ -80,7 +80,7 @@ class ProgressPrinter final : public models::PullObserver {
 
   // Bytes a second over the last samples, 0 before the second one.
   double Rate() {
-    const Sample now{Clock::now(), state_->bytes};
+    const Sample now{Clock::now(), state_->bytes()};
     samples_.push_back(now);
     if (samples_.size() > kSamples) samples_.erase(samples_.begin());
     const Sample& then = samples_.front();

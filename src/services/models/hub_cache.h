@@ -14,6 +14,7 @@
 // huggingface_hub 0.36 (file_download.py) and the hub's page on its local cache.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <filesystem>
 #include <optional>
@@ -64,13 +65,15 @@ class HubCache {
   bool HasBlob(const std::string& repository, const std::string& hash, uint64_t size) const;
   // Makes the folders of a repository. Errors: cache_error.
   Status Prepare(const std::string& repository) const;
-  // Blocks until no other process writes that blob; `waiting` is called once if one does.
+  // Blocks until no other process writes that blob; `waiting` is called once if one does. Errors:
+  // cancelled when `stop` is set meanwhile.
   template <typename Waiting>
   Result<Descriptor> LockBlob(const std::string& repository, const std::string& hash,
-                              const Waiting& waiting) const {
+                              const std::atomic<bool>& stop, const Waiting& waiting) const {
     ASSIGN_OR_RETURN(std::optional<Descriptor> lock, TryLockBlob(repository, hash));
     if (!lock.has_value()) waiting();
     while (!lock.has_value()) {
+      if (stop) return Cancelled();
       PauseForLock();
       ASSIGN_OR_RETURN(lock, TryLockBlob(repository, hash));
     }

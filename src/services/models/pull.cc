@@ -49,7 +49,12 @@ class BlobPull {
  public:
   BlobPull(const HubName& name, const HubSettings& settings, const PullOptions& options,
            const HubCache& cache, const HubRevision& revision, const FileChoice& choice)
-      : name_(name), settings_(settings), options_(options), cache_(cache), revision_(revision) {
+      : name_(name),
+        settings_(settings),
+        options_(options),
+        cache_(cache),
+        revision_(revision),
+        stop_(options.stop == nullptr ? own_stop_ : *options.stop) {
     std::set<std::string> seen;  // equal files have one blob
     for (const HubFile& file : choice.files) {
       if (seen.insert(file.hash).second) files_.push_back(file);
@@ -63,12 +68,16 @@ class BlobPull {
     uint64_t total = 0, missing = 0;
     for (const HubFile& file : files_) {
       total += file.size;
+      BlobState& blob = state_.blobs.emplace_back();
+      blob.kind = file.kind;
+      blob.hash = file.hash;
+      blob.size = file.size;
       if (cache_.HasBlob(name_.repository, file.hash, file.size)) {
-        state_.bytes += file.size;
+        blob.bytes = file.size;
         continue;
       }
       const uint64_t partial = PartialBytes(PartialOf(file));
-      state_.bytes += partial;
+      blob.bytes = partial;
       missing += file.size - std::min(partial, file.size);
     }
     state_.total = total;
@@ -89,7 +98,8 @@ class BlobPull {
     for (std::thread& worker : workers) worker.join();
     if (options_.observer != nullptr) options_.observer->Finished();
     *fetched = fetched_;
-    return fault_.Copy();
+    RETURN_IF_ERROR(fault_.Copy());
+    return stop_ ? Cancelled() : OkStatus();
   }
 
  private:
@@ -103,7 +113,7 @@ class BlobPull {
     while (!stop_) {
       const size_t index = next_++;
       if (index >= files_.size()) return;
-      Status status = Fetch(http, files_[index]);
+      Status status = Fetch(http, files_[index], state_.blobs[index].bytes);
       if (status.ok()) {
         ++state_.files_done;
         continue;
@@ -115,19 +125,20 @@ class BlobPull {
     }
   }
 
-  Status Fetch(HttpClient& http, const HubFile& file) {
+  Status Fetch(HttpClient& http, const HubFile& file, std::atomic<uint64_t>& bytes) {
     if (cache_.HasBlob(name_.repository, file.hash, file.size)) return OkStatus();
     const uint64_t counted = PartialBytes(PartialOf(file));
-    ASSIGN_OR_RETURN(const Descriptor lock, cache_.LockBlob(name_.repository, file.hash, [&] {
-      if (options_.observer != nullptr) options_.observer->Waiting(file.path);
-    }));
+    ASSIGN_OR_RETURN(const Descriptor lock,
+                     cache_.LockBlob(name_.repository, file.hash, stop_, [&] {
+                       if (options_.observer != nullptr) options_.observer->Waiting(file.path);
+                     }));
     // Another process may have written meanwhile.
     if (cache_.HasBlob(name_.repository, file.hash, file.size)) {
-      state_.bytes += file.size - std::min(counted, file.size);
+      bytes += file.size - std::min(counted, file.size);
       return OkStatus();
     }
     const uint64_t partial = PartialBytes(PartialOf(file));
-    state_.bytes += partial - counted;
+    bytes += partial - counted;
     Hub hub(settings_, http);
     DownloadTarget target;
     target.name = file.path;
@@ -139,7 +150,7 @@ class BlobPull {
     target.size = file.size;
     target.kind = file.kind;
     target.hash = file.hash;
-    ASSIGN_OR_RETURN(const DownloadResult result, Download(http, target, &state_.bytes));
+    ASSIGN_OR_RETURN(const DownloadResult result, Download(http, target, &bytes));
     fetched_ += result.size - std::min(partial, result.size);
     return OkStatus();
   }
@@ -152,7 +163,8 @@ class BlobPull {
   std::vector<HubFile> files_;
   PullState state_;
   std::atomic<size_t> next_{0};
-  std::atomic<bool> stop_{false};
+  std::atomic<bool> own_stop_{false};
+  std::atomic<bool>& stop_;
   std::atomic<uint64_t> fetched_{0};
   Synchronized<Status> fault_;  // the first one
 };
@@ -265,6 +277,12 @@ Result<Descriptor> LockUrl(const UrlPlace& place, PullObserver* observer, bool w
 
 }  // namespace
 
+uint64_t PullState::bytes() const {
+  uint64_t sum = 0;
+  for (const BlobState& blob : blobs) sum += blob.bytes;
+  return sum;
+}
+
 Result<PulledModel> Pull(const HubName& name, const HubSettings& settings,
                          const PullOptions& options) {
   const HubCache cache(settings.cache_folder);
@@ -278,7 +296,7 @@ Result<PulledModel> Pull(const HubName& name, const HubSettings& settings,
   }
   HubRevision revision;
   {
-    HttpClient http(OptionsFor(settings, nullptr));
+    HttpClient http(OptionsFor(settings, options.stop));
     ASSIGN_OR_RETURN(revision, Hub(settings, http).List(name));
   }
   ASSIGN_OR_RETURN(const FileChoice choice,
@@ -316,7 +334,7 @@ Result<PulledModel> PullUrl(const std::string& url, const std::string& sha256,
   state.name = place.url;
   state.folder = place.folder;
   state.files = 1;
-  HttpClient http(OptionsFor(settings, nullptr));
+  HttpClient http(OptionsFor(settings, options.stop));
   DownloadTarget target;
   target.name = place.file;
   target.url = url;
@@ -327,10 +345,10 @@ Result<PulledModel> PullUrl(const std::string& url, const std::string& sha256,
   target.validator_file = target.partial + ".etag";
   target.begins_with = "GGUF";
   const uint64_t partial = PartialBytes(target.partial);
-  state.bytes = partial;
+  state.blobs.emplace_back().bytes = partial;
   RETURN_IF_ERROR(CheckSpace(place.folder, 1));
   if (options.observer != nullptr) options.observer->Planned(state);
-  Result<DownloadResult> downloaded = Download(http, target, &state.bytes);
+  Result<DownloadResult> downloaded = Download(http, target, &state.blobs.front().bytes);
   if (options.observer != nullptr) options.observer->Finished();
   ASSIGN_OR_RETURN(const DownloadResult result, std::move(downloaded));
   RETURN_IF_ERROR(WriteSource(place, result));

@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <deque>
 #include <string>
 #include <vector>
 
@@ -17,16 +18,26 @@
 
 namespace tutti::models {
 
+// One content of a running pull: files with the same content are fetched once.
+struct BlobState {
+  HashKind kind = HashKind::kSha256;
+  std::string hash;                // empty: not known before the end
+  uint64_t size = 0;               // 0: not known yet
+  std::atomic<uint64_t> bytes{0};  // that are here, with those of earlier runs
+};
+
 // What a running pull shows. Constants are set before Planned() is called; any thread may read the
 // rest at any time.
 struct PullState {
-  std::string name;                // of the model
-  std::string commit;              // empty for a plain URL
-  std::string folder;              // where it goes
-  std::atomic<uint64_t> total{0};  // bytes; 0: not known yet
-  std::atomic<uint64_t> bytes{0};  // that are here, with those of earlier runs
+  std::string name;             // of the model
+  std::string commit;           // empty for a plain URL
+  std::string folder;           // where it goes
+  uint64_t total = 0;           // bytes; 0: not known
+  std::deque<BlobState> blobs;  // the largest first
   int files = 0;
   std::atomic<int> files_done{0};
+
+  uint64_t bytes() const;  // of all blobs
 };
 
 // Notified by the thread of Pull or by one of its workers; must outlive the call.
@@ -41,6 +52,9 @@ class PullObserver {
 struct PullOptions {
   int workers = 4;  // files at once
   PullObserver* observer = nullptr;
+  // Ends the pull as cancelled, within a second; any thread may set it. The pull sets it itself
+  // when one of its files fails. Null: nobody ends the pull.
+  std::atomic<bool>* stop = nullptr;
 };
 
 struct PulledModel {
@@ -50,9 +64,9 @@ struct PulledModel {
   uint64_t fetched = 0;  // of them now; 0: all of it was here
 };
 
-// Errors: hub_offline; disk_full before the first byte where there is too little space; those of
-// Hub::List, ChooseFiles, Download and HubCache. The cache then has no name that it did not have
-// before.
+// Errors: cancelled; hub_offline; disk_full before the first byte where there is too little space;
+// those of Hub::List, ChooseFiles, Download and HubCache. The cache then has no name that it did
+// not have before.
 Result<PulledModel> Pull(const HubName& name, const HubSettings& settings,
                          const PullOptions& options);
 
