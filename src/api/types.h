@@ -423,6 +423,16 @@ struct ModelStatus {
   std::string failure = {};    // kFailed: the reason code
 };
 
+// What a model's files are, for lists of models. Zeros and empty texts: not known.
+struct ModelFileFacts {
+  std::string format;           // "gguf", "safetensors", "tutti" (packed)
+  std::string type;             // of the weights, as the field names it: "Q4_K_M", "BF16"
+  int64_t bytes = 0;            // of the files with weights
+  int64_t parameters = 0;       // elements of all tensors
+  int64_t modified_unix_s = 0;  // of the newest of these files
+  friend bool operator==(const ModelFileFacts&, const ModelFileFacts&) = default;
+};
+
 struct ModelInfo {
   std::string id;
   std::string parent = {};  // of an adapter: the id of the model that it changes; else empty
@@ -431,7 +441,8 @@ struct ModelInfo {
   int max_model_len = 0;  // tokens: prompt and output together, or of one text of an encoder
   int vocab_size = 0;
   std::string architecture, quantisation;
-  std::string digest;                  // identifies the contents of the model's files, hex
+  std::string digest;  // identifies the contents of the model's files, hex
+  ModelFileFacts files;
   bool generates = true;               // Inference::Generate
   std::optional<EncoderInfo> encoder;  // absent: the model gives neither vectors nor scores
   SamplingDefaults sampling;           // the gateway applies them to unset parameters

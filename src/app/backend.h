@@ -8,6 +8,7 @@
 #include "api/adapter_control.h"
 #include "api/inference.h"
 #include "api/model_control.h"
+#include "api/model_library.h"
 #include "api/types.h"
 #include "base/clock.h"
 
@@ -23,6 +24,8 @@ class Backend : public api::HealthProbe {
   virtual std::atomic<api::LoadLevel>& memory_level() = 0;
   // Loads and unloads models at run time; null: the models are those of the start.
   virtual api::ModelControl* control() { return nullptr; }
+  // Fetches, names and removes models at run time; null: this process does not.
+  virtual api::ModelLibrary* library() { return nullptr; }
 
   // Loads adapters at run time; null: this process does not.
   virtual api::AdapterControl* adapters() { return nullptr; }

@@ -88,6 +88,8 @@ class LocalInference final : public Backend {
 
   // Loads and unloads the models; outlives the requests. Before the servers are made.
   void UseControl(api::ModelControl* control) { control_ = control; }
+  // Fetches models; outlives the requests. Before the servers are made.
+  void UseLibrary(api::ModelLibrary* library) { library_ = library; }
 
   gateway::Gateway& gateway() { return gateway_; }
 
@@ -97,6 +99,7 @@ class LocalInference final : public Backend {
   std::atomic<api::LoadLevel>& memory_level() override { return device_->memory_level(); }
   api::AdapterControl* adapters() override { return adapter_control_; }
   api::ModelControl* control() override { return control_; }
+  api::ModelLibrary* library() override { return library_; }
   void BeginDrain() override;
   bool Drain(Duration limit) override;
 
@@ -123,6 +126,7 @@ class LocalInference final : public Backend {
   gateway::Gateway gateway_;
   std::shared_ptr<kv::PrefixDisk> prefixes_;
   api::ModelControl* control_ = nullptr;
+  api::ModelLibrary* library_ = nullptr;
   std::atomic<bool> draining_{false};
   api::AdapterControl* adapter_control_ = nullptr;
   Logger* const log_;  // may be null

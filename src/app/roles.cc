@@ -22,6 +22,7 @@
 #include "app/config/remote_options.h"
 #include "app/loading/adapter_manager.h"
 #include "app/loading/loading.h"
+#include "app/loading/model_library.h"
 #include "app/loading/model_manager.h"
 #include "app/local_inference.h"
 #include "app/prefixes.h"
@@ -186,6 +187,11 @@ Status Serve(const Settings& settings, const std::vector<ModelRef>& models) {
   ModelManager manager(std::move(manager_options), inference, log);
   const Collectors model_metrics = CollectModels(metrics, manager);
   const Collectors adapter_metrics = CollectAdapters(metrics, settings, inference.gateway());
+  ModelLibrary library(
+      {.allowed = settings.Text("pull") == "on-demand", .hub = HubSettingsFromEnvironment()},
+      manager, log);
+  inference.UseLibrary(&library);
+  const Collectors library_metrics = CollectPulls(metrics, library);
   ASSIGN_OR_RETURN(Caches caches, Caches::Open(settings, inference));
   std::optional<AdapterManager> adapter_manager;
   if (settings.IsSet("lora-folder")) {
@@ -257,6 +263,7 @@ Status Serve(const Settings& settings, const std::vector<ModelRef>& models) {
   const int signal = service->WaitForSignal(loading.failed(), [&] { manager.Look(); });
   if (signal == 0) {
     const Status status = loading.Wait();
+    library.Stop();
     manager.Stop();
     service->Stop();
     return status;
@@ -264,6 +271,7 @@ Status Serve(const Settings& settings, const std::vector<ModelRef>& models) {
   loading.Abandon();
   service->Drain(signal, [&] {
     (void)loading.Wait();
+    library.Stop();
     manager.Stop();
   });
   return OkStatus();

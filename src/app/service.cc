@@ -131,6 +131,7 @@ Servers::Servers(const http::HttpOptions& http, const rpc::GrpcOptions& grpc, bo
                    .idempotency_keys = &deps_.state->idempotency_keys(),
                    .adapters = deps_.adapters,
                    .control = deps_.control,
+                   .library = deps_.library,
                    .reload = deps_.reload}) {
   if (!with_grpc) return;
   grpc_ = std::make_unique<rpc::GrpcServer>(
@@ -270,6 +271,7 @@ Result<std::unique_ptr<Service>> Service::Create(const Settings& settings, Backe
                                  .tells_cache = keeps_answers,
                                  .adapters = backend.adapters(),
                                  .control = backend.control(),
+                                 .library = backend.library(),
                                  .reload = [raw = service.get()] { return raw->Reload(); }}));
   ASSIGN_OR_RETURN(service->mqtt_, MqttServers::Create(settings, {.clock = &backend.clock(),
                                                                   .state = service->state_.get(),

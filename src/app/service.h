@@ -47,6 +47,7 @@ class Servers {
     bool tells_cache = false;                 // answers may be kept, here or by workers
     api::AdapterControl* adapters = nullptr;  // as Backend::adapters()
     api::ModelControl* control = nullptr;     // as Backend::control()
+    api::ModelLibrary* library = nullptr;     // as Backend::library()
     std::function<Result<http::ReloadReport>()> reload = {};  // as HttpServer's
   };
 

@@ -96,6 +96,18 @@ Collectors CollectAdapters(MetricsRegistry& registry, const Settings& settings,
       })};
 }
 
+Collectors CollectPulls(MetricsRegistry& registry, const ModelLibrary& library) {
+  using Stats = ModelLibrary::Stats;
+  SampledMetrics<Stats> all(registry);
+  all.AddGauge("tutti_model_pulls_running", "Models that are being fetched from a hub", {},
+               &Stats::running);
+  all.AddCounters("tutti_model_pulls_total", "Pulls of models by request, by outcome", "outcome",
+                  {{"pulled", &Stats::pulled}, {"failed", &Stats::failed}});
+  all.AddCounter("tutti_model_pull_bytes_total", "Bytes fetched by pulls that succeeded", {},
+                 &Stats::bytes);
+  return {all.Collect([&library] { return library.stats(); })};
+}
+
 Collectors CollectBatches(MetricsRegistry& registry, const batches::Batches& batches) {
   using Stats = batches::BatchStats;
   SampledMetrics<Stats> all(registry);

@@ -10,6 +10,7 @@
 #include "api/inference.h"
 #include "app/caches.h"
 #include "app/config/settings.h"
+#include "app/loading/model_library.h"
 #include "app/loading/model_manager.h"
 #include "app/process/memory.h"
 #include "app/remote_models.h"
@@ -56,6 +57,8 @@ Collectors CollectLoad(telemetry::MetricsRegistry& registry, const api::Inferenc
 
 // Models by state, their memory, loads and unloads.
 Collectors CollectModels(telemetry::MetricsRegistry& registry, const ModelManager& models);
+// Pulls of models by request.
+Collectors CollectPulls(telemetry::MetricsRegistry& registry, const ModelLibrary& library);
 
 // The MQTT listener ("listener") or broker connection ("broker"), with the numbers of the
 // statistics line in the log (mqtt.statistics). `statistics` must return nullopt once its source is

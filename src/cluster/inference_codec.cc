@@ -511,6 +511,12 @@ void ToWire(const api::ModelInfo& model, v1::WireModel* wire) {
   wire->set_fills_middle(model.fills_middle);
   wire->set_parent(model.parent);
   ToWire(model.status, wire->mutable_status());
+  v1::WireModelFiles* const files = wire->mutable_files();
+  files->set_format(model.files.format);
+  files->set_type(model.files.type);
+  files->set_bytes(model.files.bytes);
+  files->set_parameters(model.files.parameters);
+  files->set_modified_unix_s(model.files.modified_unix_s);
   if (model.tokenizer != nullptr) {
     v1::WireTokenizerInfo* const tokenizer = wire->mutable_tokenizer();
     tokenizer->set_bos(model.tokenizer->bos);
@@ -559,6 +565,11 @@ api::ModelInfo FromWire(const v1::WireModel& wire) {
   model.fills_middle = wire.fills_middle();
   model.parent = wire.parent();
   if (wire.has_status()) model.status = FromWire(wire.status());
+  model.files = {.format = wire.files().format(),
+                 .type = wire.files().type(),
+                 .bytes = wire.files().bytes(),
+                 .parameters = wire.files().parameters(),
+                 .modified_unix_s = wire.files().modified_unix_s()};
   if (wire.has_tokenizer()) {
     const v1::WireTokenizerInfo& tokenizer = wire.tokenizer();
     api::TokenizerInfo info;

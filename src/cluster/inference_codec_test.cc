@@ -327,6 +327,11 @@ TEST(InferenceCodec, ModelsAndLoads) {
   model.generates = false;
   model.digest = "d1";
   model.tool_format = "hermes";
+  model.files = {.format = "gguf",
+                 .type = "Q4_K_M",
+                 .bytes = int64_t{5} << 30,
+                 .parameters = 8'000'000'000,
+                 .modified_unix_s = 7};
   model.fills_middle = true;
   model.sampling = {
       .temperature = 0.0, .top_p = {}, .top_k = 20, .source = "generation_config.json"};
@@ -358,6 +363,7 @@ TEST(InferenceCodec, ModelsAndLoads) {
   EXPECT_TRUE(back.tokenizer->add_eos && !back.tokenizer->add_bos);
   EXPECT_EQ(back.tokenizer->chat_template, "{{ messages }}");
   EXPECT_EQ(back.id, "e");
+  EXPECT_EQ(back.files, model.files);
   EXPECT_EQ(back.aliases, model.aliases);
   EXPECT_EQ(back.tool_format, "hermes");
   EXPECT_TRUE(back.fills_middle);

@@ -229,6 +229,8 @@ Gateway::Lookup Gateway::LookLocked(const std::string& name) const {
     if (model == nullptr) return {.why = api::ModelNotFound(name)};
     wanted = model->id;
   }
+  // Further names of listed models come and go while these are loaded.
+  if (const api::ModelInfo* const listed = api::FindModel(listed_, wanted)) wanted = listed->id;
   for (const auto& model : models_) {
     if (model->Answers(wanted)) return {.model = model};
   }
@@ -809,6 +811,7 @@ std::vector<api::ModelInfo> Gateway::ModelsLocked() const {
   const auto add_loaded = [&](const ServedModel& model, const api::ModelInfo* listed) {
     infos.push_back(model.info);
     if (listed == nullptr) return;
+    infos.back().aliases = listed->aliases;
     api::ModelStatus& status = infos.back().status;
     const int64_t bytes = status.memory_bytes;
     status = listed->status;

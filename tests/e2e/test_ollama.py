@@ -1,6 +1,8 @@
 """The stock client of Ollama's API (R22): each answer is the one of OpenAI's API to the same request."""
+import datetime
 import json
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -14,7 +16,7 @@ import calling_model
 import encoder_models
 import thinking_model
 import tiny_model
-from harness import MODEL, STEP_S, Server, ServerCase, default_model
+from harness import MODEL, STEP_S, Server, ServerCase, default_model, eventually
 
 QUESTION = [{"role": "user", "content": "Name three colours."}]
 MARKS = ["<|fim_prefix|>", "<|fim_suffix|>", "<|fim_middle|>", "<|repo_name|>", "<|file_sep|>"]
@@ -165,7 +167,7 @@ class Ollama(ServerCase):
                 (400, "context", {"path": "/api/generate", "prompt": "x", "context": [1]}),
                 (400, "images", {"path": "/api/generate", "prompt": "x", "images": ["aGk="]}),
                 (400, "system", {"path": "/api/generate", "prompt": "x", "system": "s", "raw": True}),
-                (501, "not in this release", {"path": "/api/pull"}),
+                (403, "--pull on-demand", {"path": "/api/pull", "model": "org/m"}),
                 (501, "not in this release", {"path": "/api/create"})):
             with self.subTest(word):
                 self.assertIn(word, self.refused(status, **body))
@@ -261,6 +263,98 @@ class OllamaInfill(unittest.TestCase):
                                                         "temperature": 2})
         answer = client.generate("coder", "a =", suffix="b", options={"temperature": 2, "seed": 7, "num_predict": 16})
         self.assertEqual(answer.response, expected["choices"][0]["text"])
+
+
+class OpenWebUi(unittest.TestCase):
+    """The requests of Open WebUI 0.12.4 to an Ollama backend (backend/open_webui: routers/ollama.py, utils/payload.py and response.py,
+    retrieval/utils.py), with its headers, and what it reads of the answers. The program itself is not installed."""
+    HEADERS = {"Content-Type": "application/json", "Authorization": "Bearer none", "X-OpenWebUI-User-Name": "Ann", "X-OpenWebUI-User-Id": "1",
+               "X-OpenWebUI-User-Email": "ann@example.org", "X-OpenWebUI-User-Role": "admin"}
+
+    @classmethod
+    def setUpClass(cls):
+        folder = tempfile.mkdtemp(prefix="tutti-ollama-")
+        cls.addClassCleanup(shutil.rmtree, folder)
+        caller = os.path.join(folder, "caller")
+        calling_model.write(caller)
+        cls.server = Server(encoder_models.EMBEDDER, f"caller={caller}")
+        cls.addClassCleanup(cls.server.stop)
+        cls.server.wait_models(3)
+
+    def ask(self, method, path, body=None, status=200):
+        got, headers, text = self.server.request(method, path, None if body is None else json.dumps(body), headers=self.HEADERS)
+        self.assertEqual(got, status, text)
+        return headers, text
+
+    def json(self, *asked, **more):
+        headers, text = self.ask(*asked, **more)
+        self.assertEqual(headers["Content-Type"], "application/json")  # it reads JSON of no other type
+        return json.loads(text)
+
+    def test_a_connection_is_verified_and_its_models_are_listed(self):
+        version = self.json("GET", "/api/version")["version"]
+        self.assertEqual(len(tuple(map(int, re.sub(r"^v|-.*", "", version).split(".")))), 3)
+        models = {model["model"]: model for model in self.json("GET", "/api/tags")["models"]}
+        self.assertEqual(set(models), {MODEL + ":latest", encoder_models.EMBEDDER + ":latest", "caller:latest"})
+        expires = {model["name"]: model["expires_at"] for model in self.json("GET", "/api/ps")["models"]}
+        for model in models.values():
+            self.assertGreater(datetime.datetime.fromisoformat(expires[model["name"]]).timestamp(), 0)
+            self.assertTrue(model["size"] > 0 and model["digest"] and model["details"]["parameter_size"], model)
+        shown = self.json("POST", "/api/show", {"name": MODEL + ":latest", "model": MODEL + ":latest"})
+        self.assertIn("completion", shown["capabilities"])
+        self.assertIn("error", self.json("POST", "/api/show", {"model": "nobody:latest"}, status=404))
+
+    def stream(self, **body):
+        headers, text = self.ask("POST", "/api/chat", {"model": MODEL + ":latest", "stream": True, **body})
+        self.assertEqual(headers["Content-Type"], "application/x-ndjson")
+        return [json.loads(line) for line in text.splitlines()]
+
+    def test_a_chat_is_streamed_with_its_usage(self):
+        messages = [{"role": "system", "content": "You answer briefly."}, *QUESTION]
+        options = {"temperature": 0.0, "top_p": 0.9, "seed": 7, "top_k": 40, "min_p": 0.0, "num_ctx": 2048, "num_batch": 512, "num_keep": 24,
+                   "num_predict": 24, "num_gpu": 1, "num_thread": 2, "use_mmap": True, "use_mlock": False, "stop": ["<|im_end|>"]}
+        theirs = self.server.post_json("/v1/chat/completions", {"model": MODEL, "messages": messages, "temperature": 0, "max_tokens": 24})
+        parts = self.stream(messages=messages, options=options, keep_alive="5m")
+        self.assertEqual("".join(part["message"].get("content") or "" for part in parts), theirs["choices"][0]["message"]["content"])
+        last = parts[-1]
+        self.assertEqual((last["done"], last["done_reason"]), (True, theirs["choices"][0]["finish_reason"]))
+        self.assertEqual((last["prompt_eval_count"], last["eval_count"]),
+                         (theirs["usage"]["prompt_tokens"], theirs["usage"]["completion_tokens"]))
+        for name in ("total_duration", "prompt_eval_duration", "eval_duration"):
+            self.assertGreater(last[name], 0, name)
+        # Titles and tags are asked for whole, with fields of its own.
+        title = self.json("POST", "/api/chat", {"model": MODEL + ":latest", "messages": messages, "stream": False,
+                                                "options": {"temperature": 0, "num_predict": 24}, "metadata": {"task": "title_generation"}})
+        self.assertEqual(title["message"]["content"], theirs["choices"][0]["message"]["content"])
+
+    def test_native_tool_calls_go_round(self):
+        tool = {"type": "function", "function": {"name": "get_weather", "description": "The weather of a city.", "parameters": {
+            "type": "object", "required": ["city"], "properties": {"city": {"type": "string"}}}}}
+        call, = [call for part in self.stream(model="caller:latest", messages=QUESTION, tools=[tool])
+                 for call in part["message"].get("tool_calls") or []]
+        self.assertEqual(call["function"]["name"], "get_weather")
+        dialog = [*QUESTION, {"role": "assistant", "tool_calls": [{"index": 0, "id": call["id"], "function": {
+            "name": "get_weather", "arguments": call["function"]["arguments"]}}], "content": ""},
+            {"role": "tool", "content": "sunny", "tool_call_id": call["id"]}]
+        parts = self.stream(model="caller:latest", messages=dialog, tools=[tool])
+        self.assertEqual("".join(part["message"].get("content") or "" for part in parts), calling_model.ANSWER)
+
+    def test_documents_are_embedded(self):
+        texts = ["A cat sits on the mat.", "Dogs bark."]
+        answer = self.json("POST", "/api/embed", {"input": texts, "model": encoder_models.EMBEDDER, "truncate": True})
+        theirs = self.server.post_json("/v1/embeddings", {"model": encoder_models.EMBEDDER, "input": texts})
+        for got, wanted in zip(answer["embeddings"], theirs["data"], strict=True):
+            self.assertGreater(encoder_models.cosine(got, wanted["embedding"]), 0.99999)
+
+    def test_an_administrator_unloads_copies_and_deletes(self):
+        self.json("POST", "/api/generate", {"model": "caller:latest", "keep_alive": 0, "prompt": ""})
+        eventually(lambda: "caller:latest" not in [model["model"] for model in self.json("GET", "/api/ps")["models"]])
+        self.ask("POST", "/api/copy", {"source": "caller:latest", "destination": "second"})
+        self.assertIn("second:latest", [model["model"] for model in self.json("GET", "/api/tags")["models"]])
+        self.ask("DELETE", "/api/delete", {"model": "second:latest"})
+        self.assertNotIn("second:latest", [model["model"] for model in self.json("GET", "/api/tags")["models"]])
+        refused = self.json("POST", "/api/pull", {"name": "org/m", "model": "org/m", "insecure": True}, status=403)
+        self.assertIn("--pull on-demand", refused["error"])
 
 
 class OllamaEmbed(unittest.TestCase):

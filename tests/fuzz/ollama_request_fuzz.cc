@@ -1,6 +1,6 @@
-// Bodies of Ollama's chat, generate and show routes: a client's mistake is a refusal with a known
-// code in Ollama's form, and what is accepted is a request that the inference API takes, or none.
-// Input: one byte (route, strict), then the body.
+// Bodies of Ollama's chat, generate, show, pull, copy and delete routes: a client's mistake is a
+// refusal with a known code in Ollama's form, and what is accepted is a request that the inference
+// API takes, or none. Input: one byte (route, strict), then the body.
 #include "api/validate.h"
 #include "base/check.h"
 #include "fuzz_input.h"
@@ -37,6 +37,14 @@ void CheckGeneration(const tutti::Result<protocol::GenerationCall>& call, bool s
     CheckRefusal(valid);
 }
 
+void CheckLibrary(const tutti::Result<protocol::ollama::LibraryCall>& call, bool strict) {
+  if (!call.ok()) {
+    CheckRefusal(call.status());
+    return;
+  }
+  CHECK(!strict || call->ignored.empty());
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
@@ -46,12 +54,21 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (!body.ok()) return 0;
   protocol::ParseOptions options;
   options.strict = (choice & 128) != 0;
-  switch (choice % 128 % 3) {
+  switch (choice % 128 % 6) {
     case 0:
       CheckGeneration(protocol::ollama::ParseChat(body->root(), options), options.strict);
       break;
     case 1:
       CheckGeneration(protocol::ollama::ParseGenerate(body->root(), options), options.strict);
+      break;
+    case 3:
+      CheckLibrary(protocol::ollama::ParsePull(body->root(), options), options.strict);
+      break;
+    case 4:
+      CheckLibrary(protocol::ollama::ParseCopy(body->root(), options), options.strict);
+      break;
+    case 5:
+      CheckLibrary(protocol::ollama::ParseDelete(body->root(), options), options.strict);
       break;
     default:
       if (const auto call = protocol::ollama::ParseShow(body->root(), options); !call.ok())

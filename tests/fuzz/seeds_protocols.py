@@ -65,10 +65,11 @@ def ollamas():
         "system": {**base, "system": "s", "context": [1, 2]}, "load": {"model": "m"}, "unload": {"model": "m", "prompt": "", "messages": [], "keep_alive": 0},
         "durations": {**base, "keep_alive": "1h-2m"}, "negative": {**base, "keep_alive": -1}, "huge": {**base, "keep_alive": 1e300},
         "logprobs": {**base, "logprobs": True, "top_logprobs": 3}, "verbose": {"model": "m", "name": "m", "verbose": True},
-        "wrong": {"model": 1, "messages": {}, "prompt": [], "options": []}, "empty": {}, "nulls": {**base, "options": None, "format": None, "think": None},
+        "pull": {"name": "hf.co/o/m:Q8_0", "model": "o/m:latest", "insecure": True, "stream": False, "username": "u"},
+        "copy": {"source": "a:latest", "destination": "b"}, "wrong": {"model": 1, "messages": {}, "prompt": [], "options": []}, "empty": {}, "nulls": {**base, "options": None, "format": None, "think": None},
     }
     return {f"{name}_{route}": bytes([route + (128 if number % 2 else 0)]) + json.dumps(body).encode()
-            for number, (name, body) in enumerate(variants.items()) for route in range(3)}
+            for number, (name, body) in enumerate(variants.items()) for route in range(6)}
 
 
 def model_calls():

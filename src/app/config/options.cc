@@ -70,7 +70,7 @@ constexpr std::array kOptions = std::to_array<OptionSpec>({
      "sampling defaults for absent request fields; auto: the model's files; none: built-in", 0, 0,
      "auto|none"},
     {"pull", kChoice, kModel, "never",
-     "models of a hub that are not in the cache; on-demand: fetched at start", 0, 0,
+     "hub models outside the cache; on-demand: fetched at start and by /api/pull", 0, 0,
      "never|on-demand"},
     {"sched.itl_target_ms", kNumber, kModel, "50",
      "target time of a mixed step; its prefill shrinks to meet it", 1, 60000},

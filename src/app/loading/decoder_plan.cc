@@ -13,6 +13,7 @@
 #include "app/config/settings.h"
 #include "app/loading/draft_plan.h"
 #include "app/loading/encoder_parts.h"
+#include "app/loading/file_facts.h"
 #include "app/loading/model_loader.h"
 #include "app/loading/model_plan.h"
 #include "base/clock.h"
@@ -487,6 +488,7 @@ Status DecoderPlan::Describe(const ModelRef& ref) {
     encoder.width = encoder.token_width = modules.scores ? 0 : config.width;
   }
   served.info.quantisation = checkpoint.TypeName();
+  served.info.files = FactsOf(ref.path, *checkpoint.tensors, checkpoint.TypeName());
   if (mode == model::WeightMode::kInt8) NoteTranscoded(*checkpoint.tensors, notice);
   std::vector<std::string> lines = checkpoint.notes;
   lines.insert(lines.end(), checkpoint.remarks.begin(), checkpoint.remarks.end());

@@ -8,6 +8,7 @@
 
 #include "app/config/encoder_options.h"
 #include "app/loading/encoder_parts.h"
+#include "app/loading/file_facts.h"
 #include "app/loading/model_plan.h"
 #include "base/clock.h"
 #include "model/encoder_checkpoint.h"
@@ -94,6 +95,7 @@ class EncoderPlan final : public ModelPlan {
     info.vocab_size = config.vocab_size;
     info.architecture = config.architecture;
     info.generates = false;
+    info.files = FactsOf(ref_.path, *checkpoint_.tensors);
     info.status.memory_bytes = MostBytes();
     api::EncoderInfo& encoder = info.encoder.emplace();
     encoder.width = config.labels.empty() ? config.vector_width() : 0;

@@ -76,6 +76,16 @@ std::vector<std::string> SplitNames(std::string_view text) {
   return names;
 }
 
+// Names that a model may have next to its own, and models that may be listed: each is held in
+// memory and sent in lists.
+constexpr size_t kMaxAliases = 64, kMaxModels = kMaxFolderEntries;
+
+Status NameIsTaken(const std::string& name) {
+  return Status(StatusCode::kAlreadyExists, "model_exists",
+                "another model is called " + Quote(name, 128) + "; delete it or choose a new name")
+      .WithParam("model");
+}
+
 int64_t MiB(int64_t bytes) { return (bytes + (1 << 20) - 1) >> 20; }
 
 }  // namespace
@@ -197,7 +207,7 @@ void ModelManager::Stop() {
     const MutexLock lock(mutex_);
     for (const auto& entry : entries_) {
       names.push_back(entry->ref.served_name);
-      for (std::vector<Done>* list : {&entry->on_loaded, &entry->on_unloaded}) {
+      for (std::vector<Done>* list : {&entry->on_loaded, &entry->on_unloaded, &entry->on_removed}) {
         left.insert(left.end(), list->begin(), list->end());
         list->clear();
       }
@@ -209,15 +219,18 @@ void ModelManager::Stop() {
 
 // --- other threads ---
 
-ModelManager::Entry* ModelManager::FindLocked(const std::string& model) {
-  for (const auto& entry : entries_) {
-    if (entry->ref.served_name == model) return entry.get();
-  }
-  return nullptr;
+ModelManager::Entry* ModelManager::FindLocked(const std::string& model) const {
+  const auto found = std::find_if(entries_.begin(), entries_.end(), [&](const auto& entry) {
+    const std::vector<std::string>& aliases = entry->aliases;
+    return entry->ref.served_name == model ||
+           std::find(aliases.begin(), aliases.end(), model) != aliases.end();
+  });
+  return found == entries_.end() ? nullptr : found->get();
 }
 
 Status ModelManager::WantLocked(Entry& entry, bool retry) {
   if (stop_.load()) return Draining();
+  if (!entry.on_removed.empty()) return api::ModelNotFound(entry.ref.served_name);
   if (!retry && entry.state == ModelState::kFailed && clock_.Now() - entry.failed_at < kRetryFailed)
     return entry.failure;
   const bool there = entry.state == ModelState::kLoaded || entry.state == ModelState::kLoading;
@@ -259,6 +272,7 @@ void ModelManager::Load(const std::string& model, Done done) {
 
 void ModelManager::Unload(const std::string& model, Done done) {
   Status status;
+  std::string name = model;  // its own, of which requests wait
   std::vector<Done> loads;
   bool waits = false;
   {
@@ -269,6 +283,7 @@ void ModelManager::Unload(const std::string& model, Done done) {
     } else if (stop_.load()) {
       status = Draining();
     } else {
+      name = entry->ref.served_name;
       waits = entry->state != ModelState::kUnloaded && entry->state != ModelState::kFailed;
       entry->wanted = 0;
       entry->opened.reset();
@@ -282,9 +297,9 @@ void ModelManager::Unload(const std::string& model, Done done) {
       changed_.NotifyAll();
     }
   }
-  const Status unloaded = Unavailable("model_loading", "model " + model + " was unloaded");
+  const Status unloaded = Unavailable("model_loading", "model " + name + " was unloaded");
   CallAll(loads, unloaded);
-  if (status.ok()) gateway_.FailWaiting(model, unloaded);
+  if (status.ok()) gateway_.FailWaiting(name, unloaded);
   if (!waits) done(std::move(status));
 }
 
@@ -312,8 +327,99 @@ void ModelManager::Rescan() {
 std::vector<std::string> ModelManager::names() const {
   const MutexLock lock(mutex_);
   std::vector<std::string> names;
-  for (const std::unique_ptr<Entry>& entry : entries_) names.push_back(entry->ref.served_name);
+  for (const std::unique_ptr<Entry>& entry : entries_) {
+    names.push_back(entry->ref.served_name);
+    names.insert(names.end(), entry->aliases.begin(), entry->aliases.end());
+  }
   return names;
+}
+
+bool ModelManager::Lists(const std::string& name) const {
+  const MutexLock lock(mutex_);
+  return FindLocked(name) != nullptr;
+}
+
+Status ModelManager::AddPulled(ModelRef ref, std::function<Status()> remove_files) {
+  const MutexLock lock(mutex_);
+  if (stop_.load()) return Draining();
+  const auto same_files = std::find_if(entries_.begin(), entries_.end(), [&](const auto& entry) {
+    return entry->ref.path == ref.path && entry->on_removed.empty();
+  });
+  if (same_files != entries_.end()) return AddAliasLocked(**same_files, ref.served_name);
+  if (FindLocked(ref.served_name) != nullptr) return NameIsTaken(ref.served_name);
+  if (entries_.size() >= kMaxModels) {
+    return ResourceExhausted("model_limit",
+                             fmt::format("{} models are listed, limit {}; remove one of them",
+                                         entries_.size(), kMaxModels));
+  }
+  auto entry = std::make_unique<Entry>();
+  entry->info.id = ref.served_name;
+  entry->info.created_unix_s = UnixSeconds();
+  entry->ref = std::move(ref);
+  entry->remove_files = std::move(remove_files);
+  entries_.push_back(std::move(entry));
+  Publish();
+  changed_.NotifyAll();  // its header is read
+  return OkStatus();
+}
+
+Status ModelManager::AddAliasLocked(Entry& entry, const std::string& alias) {
+  const Entry* const named = FindLocked(alias);
+  if (named == &entry) return OkStatus();
+  if (named != nullptr) return NameIsTaken(alias);
+  if (entry.aliases.size() >= kMaxAliases) {
+    return ResourceExhausted("alias_limit",
+                             fmt::format("model {} has {} further names, limit {}; remove one",
+                                         entry.ref.served_name, entry.aliases.size(), kMaxAliases));
+  }
+  entry.aliases.push_back(alias);
+  Publish();
+  return OkStatus();
+}
+
+Status ModelManager::AddAlias(const std::string& model, const std::string& alias) {
+  const MutexLock lock(mutex_);
+  Entry* const entry = FindLocked(model);
+  if (entry == nullptr || !entry->on_removed.empty()) return api::ModelNotFound(model);
+  return AddAliasLocked(*entry, alias);
+}
+
+void ModelManager::Remove(const std::string& model, Done done) {
+  Status status;
+  {
+    const MutexLock lock(mutex_);
+    Entry* const entry = FindLocked(model);
+    if (entry == nullptr) {
+      status = api::ModelNotFound(model);
+    } else if (stop_.load()) {
+      status = Draining();
+    } else if (entry->ref.served_name != model) {
+      std::erase(entry->aliases, model);
+      Publish();
+    } else if (status = CheckRemovable(*entry); status.ok()) {
+      entry->on_removed.push_back(std::move(done));
+      changed_.NotifyAll();
+      return;
+    }
+  }
+  done(std::move(status));
+}
+
+Status ModelManager::CheckRemovable(const Entry& entry) {
+  const auto in_use = [&](const char* why) {
+    return Status(StatusCode::kFailedPrecondition, "model_in_use",
+                  fmt::format("model {} {}", entry.ref.served_name, why))
+        .WithParam("model");
+  };
+  if (entry.pinned) return in_use("is pinned by the command line; restart without it");
+  if (entry.in_folder) return in_use("is a file of --models; delete the file and reload");
+  if (entry.remove_files == nullptr) return in_use("was not pulled; its files stay");
+  if (!entry.aliases.empty())
+    return in_use(
+        fmt::format("has the further name {}; delete it first", entry.aliases.front()).c_str());
+  const bool rests = entry.state == ModelState::kUnloaded || entry.state == ModelState::kFailed;
+  if (!rests || entry.wanted != 0) return in_use("is loaded; unload it first");
+  return OkStatus();
 }
 
 size_t ModelManager::folder_models() const {
@@ -357,6 +463,7 @@ void ModelManager::Publish() {
   std::vector<api::ModelInfo> listed;
   for (const auto& entry : entries_) {
     api::ModelInfo info = entry->info;
+    info.aliases = entry->aliases;
     info.status = {.state = entry->state,
                    .pinned = entry->pinned,
                    .memory_bytes = entry->bytes,
@@ -409,6 +516,9 @@ void ModelManager::Main() {
       case Job::kRelease:
         RunRelease(*work.entry);
         break;
+      case Job::kRemove:
+        RunRemove(*work.entry);
+        break;
       case Job::kRescan:
         RunRescan();
         break;
@@ -459,6 +569,9 @@ ModelManager::Work ModelManager::NextWork(TimePoint now) {
   if (rescan_) {
     rescan_ = false;
     return {.job = Job::kRescan};
+  }
+  for (const auto& entry : entries_) {
+    if (!entry->on_removed.empty()) return {.job = Job::kRemove, .entry = entry.get()};
   }
   for (const auto& entry : entries_) {
     if (!entry->known && entry->state == ModelState::kUnloaded)
@@ -687,6 +800,32 @@ void ModelManager::RunRelease(Entry& entry) {
                                {"bytes", bytes},
                                {"seconds", ToSeconds(took)}});
   CallAll(unloaded, OkStatus());
+}
+
+void ModelManager::RunRemove(Entry& entry) {
+  const Status removed = entry.remove_files();
+  if (!removed.ok()) {
+    log_.Warn("model.remove_failed", {{"model", entry.ref.served_name},
+                                      {"code", removed.reason()},
+                                      {"error", removed.message()}});
+  }
+  std::vector<Done> done;
+  const std::string name = entry.ref.served_name;
+  {
+    const MutexLock lock(mutex_);
+    done.swap(entry.on_removed);
+    // A model whose files are gone already is no longer listed either.
+    if (removed.ok() || removed.reason() == "model_not_pulled") {
+      std::erase_if(entries_, [&](const auto& each) { return each.get() == &entry; });
+    }
+    Publish();
+  }
+  const bool busy = removed.reason() == "cache_busy";
+  const Status failure =
+      busy ? Status(StatusCode::kFailedPrecondition, "model_in_use",
+                    fmt::format("model {} is being pulled; try again later", name))
+           : Internal(fmt::format("the files of model {} cannot be removed", name));
+  CallAll(done, removed.ok() || removed.reason() == "model_not_pulled" ? OkStatus() : failure);
 }
 
 void ModelManager::RunRescan() {

@@ -107,6 +107,20 @@ class ModelManager final : public gateway::ModelSource, public api::ModelControl
   std::vector<std::string> names() const;  // of all listed models
   Stats stats() const;
 
+  // --- models of a hub, for ModelLibrary; any thread ---
+
+  // Whether a model or a further name of one is called this.
+  bool Lists(const std::string& name) const;
+  // Lists a model whose files are in a cache: not pinned, not loaded. If a listed model has the
+  // same path, it gets the name as a further one. `remove_files`: called by the loader thread when
+  // the model is removed; null: it cannot be removed. Errors: model_exists for the name of another
+  // model; model_limit; alias_limit.
+  Status AddPulled(ModelRef ref, std::function<Status()> remove_files);
+  // As api::ModelLibrary::Copy(); the name is a valid one.
+  Status AddAlias(const std::string& model, const std::string& alias);
+  // As api::ModelLibrary::Remove().
+  void Remove(const std::string& model, Done done);
+
   // Publishes the list again, after adapters of an unloaded model have changed.
   void Relist();
 
@@ -120,8 +134,11 @@ class ModelManager final : public gateway::ModelSource, public api::ModelControl
  private:
   struct Entry {
     ModelRef ref;
+    std::vector<std::string> aliases;  // further names, by api::ModelLibrary::Copy()
     bool in_folder = false, pinned = false;
-    bool known = false;   // `info` was read from the files
+    std::function<Status()> remove_files;  // of a pulled model; else null
+    std::vector<Done> on_removed;          // not empty: it is being removed
+    bool known = false;                    // `info` was read from the files
     api::ModelInfo info;  // as of the last time they were read; the status is not used
     int64_t bytes = 0;    // of weights, KV cache and activations
     api::ModelState state = api::ModelState::kUnloaded;
@@ -141,7 +158,17 @@ class ModelManager final : public gateway::ModelSource, public api::ModelControl
     bool ended = false;  // running requests were ended at the limit
   };
 
-  enum class Job : uint8_t { kNone, kStop, kOpen, kLoad, kRefuse, kEndRequests, kRelease, kRescan };
+  enum class Job : uint8_t {
+    kNone,
+    kStop,
+    kOpen,
+    kLoad,
+    kRefuse,
+    kEndRequests,
+    kRelease,
+    kRemove,
+    kRescan
+  };
   struct Work {
     Job job = Job::kNone;
     Entry* entry = nullptr;
@@ -164,6 +191,7 @@ class ModelManager final : public gateway::ModelSource, public api::ModelControl
   void RunOpen(Entry& entry);
   void RunLoad(Entry& entry, OpenedModel opened);
   void RunRelease(Entry& entry);
+  void RunRemove(Entry& entry);
   void RunRescan();
   // Ends a load, and the requests that wait for it, with an error.
   void Fail(Entry& entry, const Status& why);
@@ -171,7 +199,11 @@ class ModelManager final : public gateway::ModelSource, public api::ModelControl
   static Status FailureOf(const Entry& entry, const Status& why);
   Status TooLarge(const Entry& entry) const REQUIRES(mutex_);
 
-  Entry* FindLocked(const std::string& model) REQUIRES(mutex_);
+  // By its name or a further one; null if there is none.
+  Entry* FindLocked(const std::string& model) const REQUIRES(mutex_);
+  Status AddAliasLocked(Entry& entry, const std::string& alias) REQUIRES(mutex_);
+  // OK if the entry may be removed with its files. Errors: model_in_use.
+  static Status CheckRemovable(const Entry& entry);
   // `retry`: also a model that failed to load a moment ago.
   Status WantLocked(Entry& entry, bool retry) REQUIRES(mutex_);
   void MergeFolder(std::vector<ModelRef> found) REQUIRES(mutex_);

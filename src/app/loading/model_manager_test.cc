@@ -149,6 +149,12 @@ class ModelManagerTest : public ::testing::Test {
     return outcome.Wait();
   }
 
+  Status Remove(const std::string& model) {
+    Outcome outcome;
+    manager_->Remove(model, outcome.Done());
+    return outcome.Wait();
+  }
+
   static std::map<std::string, std::string> Flags() {
     return {{"kv-cache-bytes", "1MiB"}, {"context", "64"}, {"threads", "1"}};
   }
@@ -406,6 +412,79 @@ TEST_F(ModelManagerTest, RefusesModelsOfTheStartBeyondTheBudget) {
   options_.budget_is_set = true;
   ModelManager manager(options_, inference_, log_);
   EXPECT_EQ(manager.List({{"a", "a.gguf"}}, {2 << 20}).param(), "memory.budget");
+}
+
+TEST_F(ModelManagerTest, AFurtherNameAnswersAsTheModel) {
+  Write("a");
+  Write("b");
+  Start();
+  EXPECT_EQ(manager_->AddAlias("none", "x").reason(), "model_not_found");
+  EXPECT_EQ(manager_->AddAlias("a", "b").reason(), "model_exists");
+  ASSERT_TRUE(manager_->AddAlias("a", "copy").ok());
+  EXPECT_TRUE(manager_->AddAlias("copy", "copy").ok()) << "once more is no error";
+  const auto [status, text] = Ask(Request("copy"));
+  ASSERT_TRUE(status.ok()) << status;
+  EXPECT_EQ(Ask(Request("a")).second, text);
+  ASSERT_TRUE(manager_->AddAlias("copy", "second").ok()) << "while it is loaded";
+  EXPECT_EQ(Ask(Request("second")).second, text);
+  EXPECT_EQ(manager_->stats().loads, 1U);
+  EXPECT_TRUE(Unload("copy").ok());
+  EXPECT_EQ(StatusOf("a").state, ModelState::kUnloaded);
+  EXPECT_TRUE(Remove("copy").ok());
+  EXPECT_EQ(Ask(Request("copy")).first.reason(), "model_not_found");
+  EXPECT_TRUE(Ask(Request("second")).first.ok());
+}
+
+TEST_F(ModelManagerTest, FurtherNamesAreLimited) {
+  Write("a");
+  Start();
+  for (int i = 0; i < 64; ++i)
+    ASSERT_TRUE(manager_->AddAlias("a", "n" + std::to_string(i)).ok()) << i;
+  EXPECT_EQ(manager_->AddAlias("a", "one more").reason(), "alias_limit");
+}
+
+TEST_F(ModelManagerTest, APulledModelIsServedAndRemoved) {
+  Write("a");
+  Start();
+  const std::string pulled = folder_ + "/.pulled.gguf";  // not listed with the folder
+  std::filesystem::copy_file(folder_ + "/a.gguf", pulled);
+  const auto remove = [pulled] {
+    return std::filesystem::remove(pulled) ? OkStatus() : Internal("not there");
+  };
+  EXPECT_EQ(manager_->AddPulled({"a", pulled}, remove).reason(), "model_exists");
+  ASSERT_TRUE(manager_->AddPulled({"o/m:Q8_0", pulled}, remove).ok());
+  ASSERT_TRUE(manager_->AddPulled({"hf.co/o/m:Q8_0", pulled}, remove).ok());
+  EXPECT_EQ(Ask(Request("hf.co/o/m:Q8_0")).second, Ask(Request("a")).second);
+  EXPECT_EQ(Remove("o/m:Q8_0").reason(), "model_in_use") << "it has a further name";
+  ASSERT_TRUE(Remove("hf.co/o/m:Q8_0").ok());
+  EXPECT_THAT(Remove("o/m:Q8_0").message(), HasSubstr("unload it first"));
+  ASSERT_TRUE(Unload("o/m:Q8_0").ok());
+  ASSERT_TRUE(Remove("o/m:Q8_0").ok());
+  EXPECT_FALSE(std::filesystem::exists(pulled));
+  EXPECT_FALSE(manager_->Lists("o/m:Q8_0"));
+  EXPECT_EQ(Ask(Request("o/m:Q8_0")).first.reason(), "model_not_found");
+  EXPECT_EQ(Remove("o/m:Q8_0").reason(), "model_not_found");
+}
+
+TEST_F(ModelManagerTest, ModelsThatWereNotPulledStay) {
+  Write("a");
+  options_.pins = {"a"};
+  Write("b");
+  Start();
+  EXPECT_THAT(Remove("a").message(), HasSubstr("pinned"));
+  EXPECT_THAT(Remove("b").message(), HasSubstr("--models"));
+  ASSERT_TRUE(manager_->AddPulled({"known", folder_ + "/known.gguf"}, nullptr).ok());
+  EXPECT_THAT(Remove("known").message(), HasSubstr("not pulled"));
+  EXPECT_TRUE(std::filesystem::exists(folder_ + "/b.gguf"));
+}
+
+TEST_F(ModelManagerTest, AModelWhoseFilesStayIsStillListed) {
+  Write("a");
+  Start();
+  const auto busy = [] { return Unavailable("cache_busy", "it is being written"); };
+  ASSERT_TRUE(manager_->AddPulled({"m", folder_ + "/.m.gguf"}, busy).ok());
+  EXPECT_THAT(Remove("m").message(), HasSubstr("try again later"));
+  EXPECT_TRUE(manager_->Lists("m"));
 }
 
 }  // namespace

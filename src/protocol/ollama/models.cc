@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdio>
 
 #include "protocol/json/json.h"
 #include "protocol/json/json_writer.h"
@@ -35,28 +36,52 @@ void WriteCapabilities(const api::ModelInfo& model, JsonWriter* json) {
   json->EndArray();
 }
 
+// As Ollama writes it: "134.52M", "7B", "1.2B". Nothing for 0, which is not known.
+std::string CountText(int64_t count) {
+  constexpr double kThousand = 1e3, kMillion = 1e6, kBillion = 1e9;
+  const auto number = static_cast<double>(count);
+  const auto with = [&](double unit, int digits, const char* letter) {
+    const bool whole = count % static_cast<int64_t>(unit) == 0;
+    std::array<char, 32> text{};
+    const int length = std::snprintf(text.data(), text.size(), "%.*f%s", whole ? 0 : digits,
+                                     number / unit, letter);
+    return std::string(text.data(), static_cast<size_t>(length));
+  };
+  if (number >= kBillion) return with(kBillion, 1, "B");
+  if (number >= kMillion) return with(kMillion, 2, "M");
+  if (number >= kThousand) return with(kThousand, 0, "K");
+  return count == 0 ? "" : std::to_string(count);
+}
+
 void WriteDetails(const api::ModelInfo& model, JsonWriter* json) {
   json->Key("details").BeginObject();
   json->Member("parent_model", model.parent)
-      .Member("format", "")
+      .Member("format", model.files.format)
       .Member("family", model.architecture);
   json->Key("families").BeginArray().String(model.architecture).EndArray();
-  json->Member("parameter_size", "").Member("quantization_level", model.quantisation);
+  json->Member("parameter_size", CountText(model.files.parameters));
+  json->Member("quantization_level",
+               model.files.type.empty() ? model.quantisation : model.files.type);
   json->Member("context_length", model.max_model_len);
   if (model.encoder.has_value() && model.encoder->width > 0)
     json->Member("embedding_length", model.encoder->width);
   json->EndObject();
 }
 
-// `write_rest` writes the members after the details.
-template <typename WriteRest>
-std::string ListBody(std::span<const api::ModelInfo> models, const WriteRest& write_rest) {
+int64_t ModifiedAt(const api::ModelInfo& model) {
+  return model.files.modified_unix_s > 0 ? model.files.modified_unix_s : model.created_unix_s;
+}
+
+// `size_of` is the size of a model, and `write_rest` writes the members after the details.
+template <typename SizeOf, typename WriteRest>
+std::string ListBody(std::span<const api::ModelInfo> models, const SizeOf& size_of,
+                     const WriteRest& write_rest) {
   JsonWriter json;
   json.BeginObject().Key("models").BeginArray();
   const auto write = [&](const api::ModelInfo& model, std::string_view name) {
     const std::string tagged = TaggedName(name);
     json.BeginObject().Member("name", tagged).Member("model", tagged);
-    json.Member("size", model.status.memory_bytes).Member("digest", model.digest);
+    json.Member("size", size_of(model)).Member("digest", model.digest);
     WriteDetails(model, &json);
     write_rest(model, &json);
     json.EndObject();
@@ -111,10 +136,12 @@ std::string TaggedName(std::string_view name) {
 }
 
 std::string TagsBody(std::span<const api::ModelInfo> models) {
-  return ListBody(models, [](const api::ModelInfo& model, JsonWriter* json) {
-    json->Member("modified_at", TimeText(model.created_unix_s));
-    WriteCapabilities(model, json);
-  });
+  return ListBody(
+      models, [](const api::ModelInfo& model) { return model.files.bytes; },
+      [](const api::ModelInfo& model, JsonWriter* json) {
+        json->Member("modified_at", TimeText(ModifiedAt(model)));
+        WriteCapabilities(model, json);
+      });
 }
 
 std::string RunningBody(std::span<const api::ModelInfo> models) {
@@ -122,7 +149,8 @@ std::string RunningBody(std::span<const api::ModelInfo> models) {
   std::erase_if(loaded, [](const api::ModelInfo& model) {
     return model.status.state != api::ModelState::kLoaded;
   });
-  return ListBody(loaded, [](const api::ModelInfo& model, JsonWriter* json) {
+  const auto memory_of = [](const api::ModelInfo& model) { return model.status.memory_bytes; };
+  return ListBody(loaded, memory_of, [](const api::ModelInfo& model, JsonWriter* json) {
     const int64_t expires = model.status.expires_unix_s;
     json->Member("expires_at", expires == 0 ? std::string(kNever) : TimeText(expires));
     json->Member("size_vram", 0);
@@ -139,13 +167,14 @@ std::string ShowBody(const api::ModelInfo& model) {
   WriteDetails(model, &json);
   json.Key("model_info").BeginObject();
   json.Member("general.architecture", model.architecture);
+  if (model.files.parameters > 0) json.Member("general.parameter_count", model.files.parameters);
   json.Member(model.architecture + ".context_length", model.max_model_len);
   json.Member(model.architecture + ".vocab_size", model.vocab_size);
   if (model.encoder.has_value() && model.encoder->width > 0)
     json.Member(model.architecture + ".embedding_length", model.encoder->width);
   json.EndObject();
   WriteCapabilities(model, &json);
-  json.Member("modified_at", TimeText(model.created_unix_s)).EndObject();
+  json.Member("modified_at", TimeText(ModifiedAt(model))).EndObject();
   return json.Take();
 }
 
@@ -156,6 +185,24 @@ std::string VersionBody(std::string_view server) {
       .Member("tutti_version", server)
       .EndObject()
       .Take();
+}
+
+std::string StatusLine(std::string_view status) {
+  return JsonWriter().BeginObject().Member("status", status).EndObject().Take() + "\n";
+}
+
+std::string BlobLine(const api::PullBlob& blob) {
+  constexpr size_t kShownDigits = 12;
+  const std::string_view digest = blob.digest;
+  const size_t colon = digest.find(':');
+  JsonWriter json;
+  json.BeginObject().Member("status",
+                            "pulling " + std::string(digest.substr(colon + 1, kShownDigits)));
+  json.Member("digest", digest).Member("total", static_cast<int64_t>(blob.total));
+  // Ollama leaves out the zero of a file of which nothing has come yet.
+  if (blob.fetched > 0) json.Member("completed", static_cast<int64_t>(blob.fetched));
+  json.EndObject();
+  return json.Take() + "\n";
 }
 
 }  // namespace tutti::protocol::ollama

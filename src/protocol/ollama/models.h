@@ -1,5 +1,5 @@
-// Ollama's API: the served models as /api/tags, /api/ps and /api/show list them, and the version.
-// Field names are those of Ollama's api/types.go. Pure.
+// Ollama's API: the served models as /api/tags, /api/ps and /api/show list them, the version, and
+// how a pull goes on. Field names are those of Ollama's api/types.go. Pure.
 #pragma once
 
 #include <span>
@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "api/model_library.h"
 #include "api/types.h"
 
 namespace tutti::protocol::ollama {
@@ -23,5 +24,9 @@ std::string ShowBody(const api::ModelInfo& model);                // POST /api/s
 // GET /api/version: the version of Ollama's API that this server follows, on which clients decide
 // what they use, and that of this server.
 std::string VersionBody(std::string_view server);
+
+// Lines of POST /api/pull, each with its line feed: a step, and the bytes of a file.
+std::string StatusLine(std::string_view status);
+std::string BlobLine(const api::PullBlob& blob);
 
 }  // namespace tutti::protocol::ollama

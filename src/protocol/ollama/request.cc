@@ -175,6 +175,35 @@ const FieldRows& ShowRows() {
   return rows;
 }
 
+const FieldRows& PullRows() {
+  static const FieldRows rows = {
+      Text("model", kOwn, 1, kNameBytes),
+      Text("name", kOwn, 1, kNameBytes),  // the old name of `model`
+      Flag("stream", kOwn),
+      // Open WebUI always sends true. A hub is asked by https, with certificates that are checked.
+      WithoutEffect(Flag("insecure", kOwn)),
+      Refused("username", kOwn, {"\"\""}),
+      Refused("password", kOwn, {"\"\""}),
+  };
+  return rows;
+}
+
+const FieldRows& CopyRows() {
+  static const FieldRows rows = {
+      Required(Text("source", kOwn, 1, kNameBytes)),
+      Required(Text("destination", kOwn, 1, kNameBytes)),
+  };
+  return rows;
+}
+
+const FieldRows& DeleteRows() {
+  static const FieldRows rows = {
+      Text("model", kOwn, 1, kNameBytes),
+      Text("name", kOwn, 1, kNameBytes),  // the old name of `model`
+  };
+  return rows;
+}
+
 // --- values of Ollama's own forms ---
 
 // A number of seconds, or a duration of Go ("5m", "1h30m"); a negative one is for ever.
@@ -371,6 +400,13 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 13> kOtherNa
      {"enable_thinking", "think"},
      {"reasoning_effort", "think"}}};
 
+// The model of a body in which its old name is `name`.
+Result<std::string> ModelOf(const Fields& fields) {
+  std::string model(UntaggedName(fields.Text(fields.Find("model") != nullptr ? "model" : "name")));
+  if (model.empty()) return IsMissing("model");
+  return model;
+}
+
 // Parses the converted body. `ignored`: unknown fields of the client's body.
 Result<GenerationCall> Finish(Dialect dialect, const Fields& fields, JsonObject body,
                               const ParseOptions& options, const IgnoredFields& ignored) {
@@ -529,8 +565,39 @@ Result<ShowCall> ParseShow(const Json& body, const ParseOptions& options) {
   ASSIGN_OR_RETURN(const Fields fields,
                    Fields::Check(ShowRows(), body, "", options.strict, &ignored));
   ShowCall call;
-  call.model = UntaggedName(fields.Text(fields.Find("model") != nullptr ? "model" : "name"));
-  if (call.model.empty()) return IsMissing("model");
+  ASSIGN_OR_RETURN(call.model, ModelOf(fields));
+  call.ignored = ignored.names();
+  return call;
+}
+
+Result<LibraryCall> ParsePull(const Json& body, const ParseOptions& options) {
+  IgnoredFields ignored;
+  ASSIGN_OR_RETURN(const Fields fields,
+                   Fields::Check(PullRows(), body, "", options.strict, &ignored));
+  LibraryCall call;
+  ASSIGN_OR_RETURN(call.model, ModelOf(fields));
+  call.stream = fields.Flag("stream", true);
+  call.ignored = ignored.names();
+  return call;
+}
+
+Result<LibraryCall> ParseCopy(const Json& body, const ParseOptions& options) {
+  IgnoredFields ignored;
+  ASSIGN_OR_RETURN(const Fields fields,
+                   Fields::Check(CopyRows(), body, "", options.strict, &ignored));
+  LibraryCall call;
+  call.model = UntaggedName(fields.Text("source"));
+  call.destination = UntaggedName(fields.Text("destination"));
+  call.ignored = ignored.names();
+  return call;
+}
+
+Result<LibraryCall> ParseDelete(const Json& body, const ParseOptions& options) {
+  IgnoredFields ignored;
+  ASSIGN_OR_RETURN(const Fields fields,
+                   Fields::Check(DeleteRows(), body, "", options.strict, &ignored));
+  LibraryCall call;
+  ASSIGN_OR_RETURN(call.model, ModelOf(fields));
   call.ignored = ignored.names();
   return call;
 }

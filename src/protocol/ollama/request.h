@@ -1,5 +1,6 @@
-// Ollama's API, inbound: parses bodies of /api/chat, /api/generate, /api/embed, /api/embeddings and
-// /api/show. Field names and rules are those of Ollama's api/types.go and docs/api.md. Pure.
+// Ollama's API, inbound: parses bodies of /api/chat, /api/generate, /api/embed, /api/embeddings,
+// /api/show, /api/pull, /api/copy and /api/delete. Field names and rules are those of Ollama's
+// api/types.go and docs/api.md. Pure.
 //
 // A body is converted to the equivalent body of another route, whose parser then reads it, so that
 // sampling, tools, constraints and limits have one implementation:
@@ -45,5 +46,16 @@ struct ShowCall {
   std::vector<std::string> ignored;  // unknown fields, for x-tutti-ignored
 };
 Result<ShowCall> ParseShow(const Json& body, const ParseOptions& options);
+
+// The call of /api/pull, /api/copy or /api/delete. Names are without ":latest".
+struct LibraryCall {
+  std::string model;                 // of /api/copy: the source
+  std::string destination;           // /api/copy
+  bool stream = true;                // /api/pull
+  std::vector<std::string> ignored;  // unknown fields, for x-tutti-ignored
+};
+Result<LibraryCall> ParsePull(const Json& body, const ParseOptions& options);
+Result<LibraryCall> ParseCopy(const Json& body, const ParseOptions& options);
+Result<LibraryCall> ParseDelete(const Json& body, const ParseOptions& options);
 
 }  // namespace tutti::protocol::ollama

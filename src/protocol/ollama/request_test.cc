@@ -266,5 +266,24 @@ TEST(OllamaRequest, ShowTakesBothNamesOfTheModel) {
   EXPECT_THAT(ParseShow(boost::json::parse("{}"), {}).status().message(), HasSubstr("model"));
 }
 
+TEST(OllamaRequest, CallsOfTheLibraryAreRead) {
+  const auto json = [](const char* text) { return boost::json::parse(text); };
+  const auto pull = ParsePull(json(R"({"model":"o/m:Q8_0","insecure":false,"stream":false})"), {});
+  ASSERT_TRUE(pull.ok()) << pull.status();
+  EXPECT_EQ(pull->model, "o/m:Q8_0");
+  EXPECT_FALSE(pull->stream);
+  EXPECT_TRUE(ParsePull(json(R"({"name":"o/m:latest"})"), {})->stream);
+  EXPECT_EQ(ParsePull(json(R"({"name":"o/m:latest"})"), {})->model, "o/m");
+  EXPECT_TRUE(ParsePull(json(R"({"model":"m","insecure":true})"), {}).ok());
+  EXPECT_EQ(ParsePull(json(R"({"model":"m","username":"u"})"), {}).status().param(), "username");
+  EXPECT_EQ(ParsePull(json("{}"), {}).status().param(), "model");
+  const auto copy = ParseCopy(json(R"({"source":"a:latest","destination":"b:latest"})"), {});
+  EXPECT_EQ(copy->model, "a");
+  EXPECT_EQ(copy->destination, "b");
+  EXPECT_EQ(ParseCopy(json(R"({"source":"a"})"), {}).status().param(), "destination");
+  EXPECT_EQ(ParseDelete(json(R"({"model":"a:7b"})"), {})->model, "a:7b");
+  EXPECT_EQ(ParseDelete(json("{}"), {}).status().param(), "model");
+}
+
 }  // namespace
 }  // namespace tutti::protocol::ollama

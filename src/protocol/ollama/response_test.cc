@@ -165,28 +165,59 @@ TEST(OllamaModels, BodiesHaveTheMembersThatClientsRead) {
   model.architecture = "llama";
   model.quantisation = "Q4_1";
   model.digest = "d1";
+  model.files = {.format = "gguf", .type = "Q4_1", .bytes = 99, .parameters = 134'515'008};
+  model.files.modified_unix_s = 120;
+  model.status.memory_bytes = 500;
   model.sampling.temperature = 0.5;
   model.sampling.top_k = 20;
   model.tokenizer = WithTemplate("T");
   const std::string details =
-      R"("details":{"parent_model":"","format":"","family":"llama","families":["llama"],)"
-      R"("parameter_size":"","quantization_level":"Q4_1","context_length":64})";
+      R"("details":{"parent_model":"","format":"gguf","family":"llama","families":["llama"],)"
+      R"("parameter_size":"134.52M","quantization_level":"Q4_1","context_length":64})";
   const auto listed = [&](const std::string& name) {
-    return R"({"name":")" + name + R"(","model":")" + name + R"(","size":0,"digest":"d1",)" +
-           details + R"(,"modified_at":"1970-01-01T00:01:00Z","capabilities":["completion"]})";
+    return R"({"name":")" + name + R"(","model":")" + name + R"(","size":99,"digest":"d1",)" +
+           details + R"(,"modified_at":"1970-01-01T00:02:00Z","capabilities":["completion"]})";
   };
   EXPECT_EQ(TagsBody(std::vector{model}),
             R"({"models":[)" + listed("m:latest") + "," + listed("other:1b") + "]}");
   EXPECT_NE(RunningBody(std::vector{model})
                 .find(R"("expires_at":"2318-01-01T00:00:00Z","size_vram":0,"context_length":64})"),
             std::string::npos);
+  EXPECT_NE(RunningBody(std::vector{model}).find(R"("size":500,)"), std::string::npos)
+      << "the memory that it takes";
   EXPECT_EQ(ShowBody(model),
             R"({"modelfile":"FROM m\n","parameters":"temperature                    0.5\n)"
             R"(top_k                          20","template":"T",)" +
                 details +
-                R"(,"model_info":{"general.architecture":"llama","llama.context_length":64,)"
+                R"(,"model_info":{"general.architecture":"llama",)"
+                R"("general.parameter_count":134515008,"llama.context_length":64,)"
                 R"("llama.vocab_size":9},"capabilities":["completion"],)"
-                R"("modified_at":"1970-01-01T00:01:00Z"})");
+                R"("modified_at":"1970-01-01T00:02:00Z"})");
+}
+
+TEST(OllamaModels, ParametersAreCountedInTheUnitsOfOllama) {
+  const auto shown = [](int64_t parameters) {
+    api::ModelInfo model;
+    model.files.parameters = parameters;
+    const std::string body = ShowBody(model), mark = R"("parameter_size":")";
+    const size_t at = body.find(mark) + mark.size();
+    return body.substr(at, body.find('"', at) - at);
+  };
+  EXPECT_EQ(shown(0), "");
+  EXPECT_EQ(shown(999), "999");
+  EXPECT_EQ(shown(22'713'216), "22.71M");
+  EXPECT_EQ(shown(7'000'000'000), "7B");
+  EXPECT_EQ(shown(8'030'261'248), "8.0B");
+}
+
+TEST(OllamaModels, LinesOfAPullAreThoseThatClientsDraw) {
+  EXPECT_EQ(StatusLine("success"), "{\"status\":\"success\"}\n");
+  EXPECT_EQ(BlobLine({.digest = "sha256:0123456789abcdef", .total = 9, .fetched = 4}),
+            R"({"status":"pulling 0123456789ab","digest":"sha256:0123456789abcdef",)"
+            R"("total":9,"completed":4})"
+            "\n");
+  EXPECT_EQ(BlobLine({.digest = "sha1:ff", .total = 9}),
+            "{\"status\":\"pulling ff\",\"digest\":\"sha1:ff\",\"total\":9}\n");
 }
 
 }  // namespace

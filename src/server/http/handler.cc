@@ -170,8 +170,21 @@ bool Has(const HttpServer::Dependencies& deps, Needs needs) {
       return deps.files != nullptr && deps.batches != nullptr;
     case Needs::kAdapters:
       return deps.adapters != nullptr;
+    case Needs::kLibrary:
+      return deps.library != nullptr;
   }
   return false;
+}
+
+const char* WhatIsMissing(Needs needs) {
+  switch (needs) {
+    case Needs::kAdapters:
+      return "adapters cannot be loaded at run time; start with --lora-folder";
+    case Needs::kLibrary:
+      return "the models of this server are those of its workers; change them there";
+    default:
+      return "this server keeps no responses, conversations, jobs and files";
+  }
 }
 
 }  // namespace
@@ -188,10 +201,7 @@ std::unique_ptr<Handler> MakeRouteHandler(const Route& route, Connection& connec
   if (Has(connection.context().deps, route.handler.needs))
     return route.handler.make(route.id, connection);
   return std::make_unique<RefusalHandler>(
-      Status(StatusCode::kUnimplemented, "not_implemented",
-             route.handler.needs == Needs::kAdapters
-                 ? "adapters cannot be loaded at run time; start with --lora-folder"
-                 : "this server keeps no responses, conversations, jobs and files"),
+      Status(StatusCode::kUnimplemented, "not_implemented", WhatIsMissing(route.handler.needs)),
       connection);
 }
 

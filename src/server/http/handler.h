@@ -89,6 +89,8 @@ std::unique_ptr<Handler> MakeBatchesHandler(RouteId route, Connection& connectio
 // Anthropic's message batches (batches_handler.cc).
 std::unique_ptr<Handler> MakeMessageBatchesHandler(RouteId route, Connection& connection);
 std::unique_ptr<Handler> MakeMessageBatchResultsHandler(RouteId route, Connection& connection);
+// Ollama's pull, copy and delete (library_handler.cc).
+std::unique_ptr<Handler> MakeLibraryHandler(RouteId route, Connection& connection);
 std::unique_ptr<Handler> MakeAdaptersHandler(RouteId route, Connection& connection);
 // KServe v2: metadata, one answer, a stream (kserve_handler.cc).
 std::unique_ptr<Handler> MakeKserveHandler(RouteId route, Connection& connection);

@@ -165,15 +165,18 @@ TEST_F(RoutesTest, OperatorRoutesNeedAdminUnlessServerIsOpen) {
   EXPECT_THAT(paths, ::testing::UnorderedElementsAre(
                          "/v1/models/load", "/v1/models/unload", "/models/load", "/models/unload",
                          "/v2/repository/models/fake/load", "/v2/repository/models/fake/unload",
-                         "/v1/load_lora_adapter", "/v1/unload_lora_adapter", "/admin/reload"));
+                         "/v1/load_lora_adapter", "/v1/unload_lora_adapter", "/api/pull",
+                         "/api/copy", "/api/delete", "/admin/reload"));
+  const auto ask = [&](const std::string& path, const std::string& fields) {
+    return Ask(Request(path == "/api/delete" ? "DELETE" : "POST", path, fields));
+  };
   // What they answer without a folder of adapters and a configuration file.
   const auto passed = [](const std::string& path) {
     if (path == "/admin/reload") return HasSubstr("cannot reload");
     return HasSubstr(path.ends_with("_lora_adapter") ? "start with --lora-folder" : "model");
   };
   StartServer();
-  for (const std::string& path : paths)
-    EXPECT_THAT(Ask(Request("POST", path, "")).body, passed(path)) << path;
+  for (const std::string& path : paths) EXPECT_THAT(ask(path, "").body, passed(path)) << path;
   server_.reset();
   StartServer(WithKey());
   auth::KeySpec spec{.name = "ops", .grant = {}, .expires_s = {}};
@@ -181,11 +184,10 @@ TEST_F(RoutesTest, OperatorRoutesNeedAdminUnlessServerIsOpen) {
   const auto key = known_->accounts().CreateKey(spec, time(nullptr));
   ASSERT_TRUE(key.ok()) << key.status();
   for (const std::string& path : paths) {
-    const RawResponse refused = Ask(Request("POST", path, bearer_));
+    const RawResponse refused = ask(path, bearer_);
     EXPECT_EQ(refused.status, 403) << path;
     EXPECT_THAT(refused.body, HasSubstr("needs the scope admin")) << path;
-    EXPECT_THAT(Ask(Request("POST", path, "Authorization: Bearer " + key->text + "\r\n")).body,
-                passed(path))
+    EXPECT_THAT(ask(path, "Authorization: Bearer " + key->text + "\r\n").body, passed(path))
         << path;
   }
 }

@@ -39,6 +39,7 @@ constexpr RouteHandler kBatches{MakeBatchesHandler, Needs::kBatches};
 constexpr RouteHandler kMessageBatches{MakeMessageBatchesHandler, Needs::kBatches};
 constexpr RouteHandler kBatchResults{MakeMessageBatchResultsHandler, Needs::kBatches};
 constexpr RouteHandler kAdapters{MakeAdaptersHandler, Needs::kAdapters};
+constexpr RouteHandler kLibrary{MakeLibraryHandler, Needs::kLibrary};
 constexpr RouteHandler kKserve{MakeKserveHandler};
 constexpr RouteHandler kKserveInfer{MakeKserveInferHandler};
 constexpr RouteHandler kKserveStream{MakeKserveStreamHandler};
@@ -120,11 +121,11 @@ constexpr auto kRoutes = std::to_array<Route>({
     OllamaRoute("/api/show", "POST", RouteId::kOllamaShow, to::kImmediate, kModels),
     OllamaRoute("/api/ps", "GET", RouteId::kOllamaRunning, to::kImmediate, kModels),
     OllamaRoute("/api/version", "GET", RouteId::kOllamaVersion, to::kImmediate, kModels),
-    OllamaRoute("/api/pull", "POST", RouteId::kNotOffered, to::kImmediate, kKnown),
+    OllamaRoute("/api/pull", "POST", RouteId::kOllamaPull, to::kLibrary, kOperate),
+    OllamaRoute("/api/copy", "POST", RouteId::kOllamaCopy, to::kLibrary, kOperate),
+    OllamaRoute("/api/delete", "DELETE", RouteId::kOllamaDelete, to::kLibrary, kOperate),
     OllamaRoute("/api/push", "POST", RouteId::kNotOffered, to::kImmediate, kKnown),
     OllamaRoute("/api/create", "POST", RouteId::kNotOffered, to::kImmediate, kKnown),
-    OllamaRoute("/api/copy", "POST", RouteId::kNotOffered, to::kImmediate, kKnown),
-    OllamaRoute("/api/delete", "DELETE", RouteId::kNotOffered, to::kImmediate, kKnown),
     {"/tokenize", "POST", RouteId::kTokenize, to::kTokenizer, kTokenize, OpKind::kTokenize},
     {"/v1/tokenize", "POST", RouteId::kTokenize, to::kTokenizer, kTokenize, OpKind::kTokenize},
     {"/detokenize", "POST", RouteId::kDetokenize, to::kTokenizer, kTokenize, OpKind::kTokenize},

@@ -35,6 +35,9 @@ enum class RouteId {
   kOllamaShow,
   kOllamaRunning,  // GET /api/ps
   kOllamaVersion,
+  kOllamaPull,
+  kOllamaCopy,
+  kOllamaDelete,
   kOllamaRoot,   // GET /: that a server is there
   kCountTokens,  // POST /v1/messages/count_tokens
   kResponses,    // POST /v1/responses
@@ -146,6 +149,7 @@ enum class Needs : uint8_t {
   kFiles,
   kBatches,
   kAdapters,  // loading adapters at run time
+  kLibrary,   // fetching and naming models at run time
 };
 
 // How a route is answered.

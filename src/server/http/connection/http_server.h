@@ -26,7 +26,8 @@
 
 namespace tutti::api {
 class ModelControl;
-}
+class ModelLibrary;
+}  // namespace tutti::api
 namespace tutti::auth {
 class Authenticator;
 }
@@ -152,6 +153,8 @@ class HttpServer {
     api::AdapterControl* adapters = nullptr;  // for /v1/load_lora_adapter and its counterpart
     // For the routes that load and unload models; null: they are not offered.
     api::ModelControl* control = nullptr;
+    // For Ollama's pull, copy and delete; null: they are not offered.
+    api::ModelLibrary* library = nullptr;
     // For POST /admin/reload: reads the configuration again. Blocks for files; any thread. May be
     // null.
     std::function<Result<ReloadReport>()> reload = {};

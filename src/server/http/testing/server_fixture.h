@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "api/model_control.h"
+#include "api/model_library.h"
 #include "protocol/kserve/repository.h"
 #include "server/http/connection/http_server.h"
 #include "server/http/testing/fake_models.h"
@@ -72,7 +73,7 @@ class ServerTest : public ::testing::Test {
                                           serving_.get(), &log_, &clock_, repository_.get(),
                                           responses_.get(), sessions_.get(), chat_.get(),
                                           jobs_.get(), files_.get(), batches_.get(),
-                                          idempotency_keys_.get(), nullptr, control_});
+                                          idempotency_keys_.get(), nullptr, control_, library_});
     ASSERT_TRUE(server_->Start().ok());
   }
   // Destroys the services of an earlier server; users of a store go before the store.
@@ -161,6 +162,7 @@ class ServerTest : public ::testing::Test {
       R"({"model":"fake","messages":[{"role":"user","content":"hi"}],"stream":true})";
 
   api::ModelControl* control_ = nullptr;  // set before StartServer()
+  api::ModelLibrary* library_ = nullptr;  // the same
   bool has_services_ = true;  // of responses, conversations and jobs; set before StartServer()
   SteadyClock clock_;
   telemetry::MetricsRegistry metrics_;
