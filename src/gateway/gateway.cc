@@ -268,6 +268,8 @@ Status Gateway::PutAdapter(const std::shared_ptr<const ServedModel>& model, bool
   };
   if (std::none_of(models_.begin(), models_.end(), is_base))
     return api::ModelNotFound(model->info.parent);
+  const api::ModelInfo* const listed = api::FindModel(listed_, model->info.id);
+  if (listed != nullptr && listed->id != model->info.id) return AdapterExists(model->info.id);
   for (auto& served : models_) {
     if (!served->Answers(model->info.id)) continue;
     if (!replaces || served->adapter == nullptr) return AdapterExists(model->info.id);
