@@ -1,4 +1,5 @@
 """Models that come and go through Ollama's API (R22): the stock client's pull, copy and delete, against a hub on this machine."""
+import concurrent.futures
 import json
 import os
 import threading
@@ -162,6 +163,21 @@ class Library(WithHub):
         self.assertEqual(self.listed(client), [MODEL + ":latest"])
         self.hub.faults.pause_s = 0
         self.assertEqual(client.pull("org/m:Q8_0").status, "success")  # from where it was cut
+
+    def test_pulls_run_side_by_side_up_to_a_limit(self):
+        for i in range(5):
+            self.add(f"org/m{i}", {"m-Q8_0.gguf": self.gguf + bytes([i])})
+        self.hub.faults.pause_s = 0.02
+        server, client = self.serve("--pull", "on-demand")
+        with concurrent.futures.ThreadPoolExecutor(5) as pool:
+            # Two clients that want the same model share its file.
+            running = [pool.submit(client.pull, f"org/m{min(i, 2)}:Q8_0") for i in range(4)]
+            eventually(lambda: "tutti_model_pulls_running 4" in server.get("/metrics")[2])
+            self.assertIn("4 pulls run", self.error(503, client.pull, "org/m3:Q8_0"))
+            self.assertEqual([done.result().status for done in running], ["success"] * 4)
+        self.assertEqual(self.hub.sent["m-Q8_0.gguf"], 3 * (len(self.gguf) + 1))
+        self.hub.faults.pause_s = 0
+        self.assertEqual(client.pull("org/m3:Q8_0").status, "success")
 
     def test_a_stop_ends_pulls_and_says_so(self):
         self.add("org/m", {"m-Q8_0.gguf": self.gguf})

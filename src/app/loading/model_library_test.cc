@@ -1,0 +1,110 @@
+// Pulls that need no hub: refused, offline, or of a model that is listed. Those that fetch are in
+// tests/e2e/test_ollama_library.py.
+#include "app/loading/model_library.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <string>
+#include <thread>
+
+#include "gguf/testing/checkpoint.h"
+#include "gguf/testing/writer.h"
+
+namespace tutti::app {
+namespace {
+
+using ::testing::HasSubstr;
+
+class ModelLibraryTest : public ::testing::Test {
+ protected:
+  ModelLibraryTest() {
+    std::filesystem::create_directories(folder_);
+    std::ofstream file(folder_ + "/a.gguf", std::ios::binary);
+    const auto bytes = gguf::testing::MakeCheckpoint({.seed = 1}).Build();
+    file.write(reinterpret_cast<const char*>(bytes.data()),
+               static_cast<std::streamsize>(bytes.size()));
+    file.close();
+    inference_.Expect({});
+    ModelManagerOptions options;
+    options.folder = folder_;
+    manager_ = std::make_unique<ModelManager>(options, inference_, log_);
+    EXPECT_TRUE(manager_->List({}, {}).ok());
+  }
+  ~ModelLibraryTest() override { std::filesystem::remove_all(folder_); }
+
+  // An offline hub: no test connects.
+  std::unique_ptr<ModelLibrary> Make(bool allowed) {
+    models::HubSettings hub;
+    hub.offline = true;
+    hub.cache_folder = folder_ + "/hub";
+    return std::make_unique<ModelLibrary>(
+        ModelLibrary::Options{.allowed = allowed, .hub = std::move(hub)}, *manager_, log_);
+  }
+
+  static Status ResultOf(const api::ModelLibrary::Pull& pull) {
+    for (int i = 0; i < 1000; ++i) {
+      const api::PullProgress progress = pull.progress();
+      if (progress.ended) return progress.result;
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+    return Internal("it did not end");
+  }
+
+  const std::string folder_ =
+      ::testing::TempDir() + "model_library_test." + std::to_string(getpid());
+  const Settings settings_ =
+      Settings::Resolve({.flags = {{"threads", "1"}}, .environment = {}, .file = ""}).value();
+  Logger log_{LogLevel::kOff};
+  LocalInference inference_{settings_, nullptr};
+  std::unique_ptr<ModelManager> manager_;
+};
+
+TEST_F(ModelLibraryTest, PullsNothingUnlessItIsAllowed) {
+  const auto library = Make(false);
+  const Status status = library->Begin("org/m").status();
+  EXPECT_EQ(status.reason(), "pull_not_allowed");
+  EXPECT_THAT(status.message(), HasSubstr("--pull on-demand"));
+  const auto listed = library->Begin("a");
+  ASSERT_TRUE(listed.ok()) << listed.status();
+  EXPECT_TRUE(ResultOf(**listed).ok()) << "it is here";
+}
+
+TEST_F(ModelLibraryTest, RefusesNamesThatNoHubHas) {
+  const auto library = Make(true);
+  for (const char* name :
+       {"llama3.2:1b", "https://example.org/m.gguf", "org/m:", "../m", "o/m/x"}) {
+    const Status status = library->Begin(name).status();
+    EXPECT_EQ(status.reason(), "invalid_value") << name;
+    EXPECT_EQ(status.param(), "model") << name;
+  }
+}
+
+TEST_F(ModelLibraryTest, AFailedPullHasNoPathForClients) {
+  const auto library = Make(true);
+  const auto pull = library->Begin("org/m");
+  ASSERT_TRUE(pull.ok()) << pull.status();
+  const Status status = ResultOf(**pull);
+  EXPECT_EQ(status.reason(), "pull_failed");
+  EXPECT_EQ(status.message().find(folder_), std::string::npos);
+  EXPECT_FALSE(manager_->Lists("org/m"));
+  EXPECT_EQ(library->stats().failed, 1U);
+  library->Stop();
+  EXPECT_EQ(library->Begin("org/m").status().reason(), "draining");
+}
+
+TEST_F(ModelLibraryTest, CopiesUnderNamesThatCanBeServed) {
+  const auto library = Make(false);
+  EXPECT_TRUE(library->Copy("a", "mine").ok());
+  EXPECT_TRUE(manager_->Lists("mine"));
+  EXPECT_EQ(library->Copy("a", "x\n").reason(), "invalid_value");
+  EXPECT_EQ(library->Copy("a", std::string(200, 'x')).reason(), "invalid_value");
+}
+
+}  // namespace
+}  // namespace tutti::app
