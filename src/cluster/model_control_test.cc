@@ -57,8 +57,11 @@ class ModelsOfWorkers : public ::testing::Test {
   void Beat(const std::string& name, const Models& models, int64_t budget = 100) {
     v1::WorkerMessage message;
     message.mutable_beat()->set_memory_budget(budget);
-    for (const api::ModelInfo& model : models)
-      ToWire(model.status, &(*message.mutable_beat()->mutable_models())[model.id]);
+    for (const api::ModelInfo& model : models) {
+      v1::WireModelState* const state = message.mutable_beat()->add_models();
+      state->set_id(model.id);
+      ToWire(model.status, state->mutable_status());
+    }
     pool_.Receive(workers_[name], message);
   }
   void Relist(const std::string& name, const Models& models) {

@@ -298,7 +298,9 @@ void Relay::FillBeat(v1::WorkerMessage* message) {
   ToWire(ports_.inference->Load(), beat);
   v1::WireModelList list = ListModels();
   for (const v1::WireModel& model : list.models()) {
-    (*beat->mutable_models())[model.id()] = model.status();
+    v1::WireModelState* const state = beat->add_models();
+    state->set_id(model.id());
+    *state->mutable_status() = model.status();
     const Result<api::ModelStatistics> statistics = ports_.inference->Statistics(model.id());
     if (!statistics.ok()) continue;
     v1::WireStatistics* one = beat->add_statistics();

@@ -60,6 +60,12 @@ class RelayTest : public ::testing::Test {
     relay.FillBeat(&message);
     return message;
   }
+  static api::ModelState StateIn(const v1::WorkerMessage& message, const std::string& id) {
+    for (const v1::WireModelState& state : message.beat().models())
+      if (state.id() == id) return FromWire(state.status()).state;
+    ADD_FAILURE() << id << " is not in the heartbeat";
+    return api::ModelState::kFailed;
+  }
   static uint64_t Ask(Relay& relay, v1::Call call) {
     static uint64_t next = 1;
     call.set_id(next++);
@@ -82,7 +88,7 @@ TEST_F(RelayTest, ListsAreSentWhenTheyChange) {
   v1::WorkerMessage beat = Beat(relay);
   EXPECT_FALSE(beat.has_models());
   EXPECT_EQ(beat.beat().memory_budget(), 77);
-  EXPECT_EQ(beat.beat().models().at("a").state(), static_cast<int>(api::ModelState::kLoaded));
+  EXPECT_EQ(StateIn(beat, "a"), api::ModelState::kLoaded);
   FakeModel other = Named("b");
   other.info.status.state = api::ModelState::kUnloaded;
   inference_.PutFirst(other);
@@ -93,7 +99,7 @@ TEST_F(RelayTest, ListsAreSentWhenTheyChange) {
   inference_.Add(other);
   beat = Beat(relay);
   EXPECT_FALSE(beat.has_models()) << "order and state are no change of the list";
-  EXPECT_EQ(beat.beat().models().at("b").state(), static_cast<int>(api::ModelState::kLoaded));
+  EXPECT_EQ(StateIn(beat, "b"), api::ModelState::kLoaded);
   inference_.Remove("b");
   EXPECT_EQ(Beat(relay).models().models_size(), 1);
   // Another frontend knows nothing yet.

@@ -1,8 +1,10 @@
 // WorkerPool: attaches workers, handles their messages, sends them calls, detects silent ones, and
 // handles the requests of a lost one.
 #include <algorithm>
+#include <map>
 #include <set>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -116,10 +118,12 @@ void WorkerPool::TakeModels(const WorkerRef& worker, const v1::WorkerMessage& me
   }
   worker->memory_budget = std::max<int64_t>(message.beat().memory_budget(), 0);
   worker->max_num_seqs = std::max(worker->base_num_seqs, message.beat().max_num_seqs());
-  const auto& statuses = message.beat().models();
+  std::map<std::string_view, const v1::WireModelStatus*> states;
+  for (const v1::WireModelState& state : message.beat().models())
+    states.emplace(state.id(), &state.status());
   for (api::ModelInfo& model : worker->models) {
-    const auto status = statuses.find(model.id);
-    if (status != statuses.end()) model.status = FromWire(status->second);
+    const auto state = states.find(model.id);
+    if (state != states.end()) model.status = FromWire(*state->second);
   }
 }
 
