@@ -2,7 +2,10 @@
 #include "server/grpc/grpc_library.h"
 // clang-format on
 #include <google/protobuf/stubs/logging.h>
-#include <openssl/ssl.h>
+#include <openssl/bio.h>
+#include <openssl/evp.h>
+#include <openssl/pem.h>
+#include <openssl/x509.h>
 
 #include <algorithm>
 #include <atomic>
@@ -42,25 +45,6 @@ Result<std::string> ReadPem(const char* option, const std::string& path) {
   return std::move(text).str();
 }
 
-// The library would detect a bad certificate only with the first connection, and would not report
-// it.
-Status CheckCertificate(const GrpcOptions& options) {
-  const std::unique_ptr<SSL_CTX, void (*)(SSL_CTX*)> context(SSL_CTX_new(TLS_server_method()),
-                                                             SSL_CTX_free);
-  if (context == nullptr) return OutOfMemory();
-  if (SSL_CTX_use_certificate_chain_file(context.get(), options.tls_cert_file.c_str()) != 1) {
-    return BadValue("tls-cert",
-                    "--tls-cert " + options.tls_cert_file + " holds no PEM certificate");
-  }
-  if (SSL_CTX_use_PrivateKey_file(context.get(), options.tls_key_file.c_str(), SSL_FILETYPE_PEM) !=
-          1 ||
-      SSL_CTX_check_private_key(context.get()) != 1) {
-    return BadValue("tls-key", "--tls-key " + options.tls_key_file +
-                                   " holds no PEM key of the certificate in --tls-cert");
-  }
-  return OkStatus();
-}
-
 // What the TLS files held when they were read.
 struct TlsTexts {
   std::string certificate, key, authorities;
@@ -68,13 +52,37 @@ struct TlsTexts {
   bool operator==(const TlsTexts&) const = default;
 };
 
+// The library would detect a bad certificate only with the first connection, and would not report
+// it.
+Status CheckCertificate(const TlsTexts& tls, const GrpcOptions& options) {
+  const auto memory = [](const std::string& text) {
+    return std::unique_ptr<BIO, void (*)(BIO*)>(
+        BIO_new_mem_buf(text.data(), static_cast<int>(text.size())), BIO_free_all);
+  };
+  const auto certificate_bytes = memory(tls.certificate), key_bytes = memory(tls.key);
+  if (certificate_bytes == nullptr || key_bytes == nullptr) return OutOfMemory();
+  const std::unique_ptr<X509, void (*)(X509*)> certificate(
+      PEM_read_bio_X509_AUX(certificate_bytes.get(), nullptr, nullptr, nullptr), X509_free);
+  if (certificate == nullptr) {
+    return BadValue("tls-cert",
+                    "--tls-cert " + options.tls_cert_file + " holds no PEM certificate");
+  }
+  const std::unique_ptr<EVP_PKEY, void (*)(EVP_PKEY*)> key(
+      PEM_read_bio_PrivateKey(key_bytes.get(), nullptr, nullptr, nullptr), EVP_PKEY_free);
+  if (key == nullptr || X509_check_private_key(certificate.get(), key.get()) != 1) {
+    return BadValue("tls-key", "--tls-key " + options.tls_key_file +
+                                   " holds no PEM key of the certificate in --tls-cert");
+  }
+  return OkStatus();
+}
+
 // Nothing: without TLS.
 Result<std::optional<TlsTexts>> ReadTls(const GrpcOptions& options) {
   if (options.tls_cert_file.empty()) return std::optional<TlsTexts>();
-  RETURN_IF_ERROR(CheckCertificate(options));
   TlsTexts tls;
   ASSIGN_OR_RETURN(tls.certificate, ReadPem("tls-cert", options.tls_cert_file));
   ASSIGN_OR_RETURN(tls.key, ReadPem("tls-key", options.tls_key_file));
+  RETURN_IF_ERROR(CheckCertificate(tls, options));
   if (!options.tls_client_ca_file.empty()) {
     ASSIGN_OR_RETURN(tls.authorities, access::ReadClientAuthorities(options.tls_client_ca_file));
     tls.client_required = options.tls_client_required;
@@ -147,7 +155,8 @@ void HoldLibrary() {
   (void)held;
 }
 
-void SetLimits(const GrpcLimits& limits, grpc::ServerBuilder* builder) {
+void SetLimits(const GrpcLimits& limits, const grpc::ResourceQuota& quota,
+               grpc::ServerBuilder* builder) {
   builder->SetMaxReceiveMessageSize(limits.message_bytes);
   builder->SetMaxSendMessageSize(-1);
   const auto set = [&](const char* name, int value) { builder->AddChannelArgument(name, value); };
@@ -168,8 +177,6 @@ void SetLimits(const GrpcLimits& limits, grpc::ServerBuilder* builder) {
   // itself answers each excess ping with a GOAWAY of 500 bytes, held for as long as the peer does
   // not read: two MiB of pings took 63 MiB.
   set(GRPC_ARG_HTTP2_MAX_PING_STRIKES, 0);
-  grpc::ResourceQuota quota("tutti");
-  quota.Resize(static_cast<size_t>(limits.library_bytes));
   builder->SetResourceQuota(quota);
 }
 
@@ -190,10 +197,11 @@ Status CheckBind(const GrpcOptions& options) {
 class LibraryServer {
  public:
   static Result<std::shared_ptr<LibraryServer>> Start(GrpcContext& context,
+                                                      const grpc::ResourceQuota& quota,
                                                       std::optional<TlsTexts> tls) {
     auto made = std::shared_ptr<LibraryServer>(new LibraryServer(context, std::move(tls)));
     grpc::ServerBuilder builder;
-    SetLimits(context.options.limits, &builder);
+    SetLimits(context.options.limits, quota, &builder);
     using Type = grpc::ServerBuilder::experimental_type::ExternalConnectionType;
     made->connections_ = builder.experimental().AddExternalConnectionAcceptor(
         Type::FROM_FD, CredentialsOf(made->tls_));
@@ -246,41 +254,44 @@ class LibraryServer {
 // Servers with earlier certificates, until their last call has ended. Used under a mutex.
 class RetiredServers {
  public:
+  RetiredServers() { servers_.reserve(kMost); }
   ~RetiredServers() { End(); }
 
-  // Clients are told to connect again. Their calls end as they began, within `limit`.
+  // Clients are told to connect again. Their calls end as they began, within `limit`. Without a
+  // thread for it, they stay connected.
   void Add(std::shared_ptr<LibraryServer> server, Duration limit) {
-    std::erase_if(servers_, [](Retired& one) { return one.ended->load() && one.Join(); });
+    std::erase_if(servers_, [](Retired& one) {
+      const bool ended = one.ended->load();
+      if (ended) one.waits.join();
+      return ended;
+    });
     // Certificates may be replaced each minute, and calls may last for a day.
     if (servers_.size() >= kMost) {
-      servers_.front().server->CancelCalls();
-      servers_.front().Join();
+      servers_.front().End();
       servers_.erase(servers_.begin());
     }
-    auto ended = std::make_shared<std::atomic<bool>>(false);
-    std::thread waits([server, ended, limit] {
-      NameThread("tutti-grpc-old");
-      server->Shutdown(limit);
-      ended->store(true);
-    });
-    servers_.push_back({std::move(server), std::move(ended), std::move(waits)});
+    Retired one{.server = std::move(server), .ended = std::make_shared<std::atomic<bool>>(false)};
+    try {
+      one.waits = std::thread([server = one.server, ended = one.ended, limit] {
+        NameThread("tutti-grpc-old");
+        server->Shutdown(limit);
+        ended->store(true);
+      });
+    } catch (const std::system_error&) {
+    }
+    servers_.push_back(std::move(one));
   }
 
-  // Whether all calls have ended.
+  // Whether all calls have ended, of those that are waited for.
   bool AllEnded() const {
-    return std::all_of(servers_.begin(), servers_.end(),
-                       [](const Retired& one) { return one.ended->load(); });
+    return std::all_of(servers_.begin(), servers_.end(), [](const Retired& one) {
+      return one.ended->load() || !one.waits.joinable();
+    });
   }
 
   // Ends all calls that are left.
   void End() {
-    for (Retired& one : servers_) {
-      while (!one.ended->load()) {  // the thread may not have begun
-        one.server->CancelCalls();
-        std::this_thread::sleep_for(std::chrono::milliseconds(5));
-      }
-      one.Join();
-    }
+    for (Retired& one : servers_) one.End();
     servers_.clear();
   }
 
@@ -289,10 +300,15 @@ class RetiredServers {
   struct Retired {
     std::shared_ptr<LibraryServer> server;
     std::shared_ptr<std::atomic<bool>> ended;
-    std::thread waits;
-    bool Join() {
+    std::thread waits = {};
+
+    void End() {
+      if (!waits.joinable()) return server->End();
+      while (!ended->load()) {  // the thread may not have begun
+        server->CancelCalls();
+        std::this_thread::sleep_for(std::chrono::milliseconds(5));
+      }
       waits.join();
-      return true;
     }
   };
   std::vector<Retired> servers_;
@@ -337,10 +353,11 @@ struct GrpcServer::Impl {
     RETURN_IF_ERROR(CheckThreads());
     SilenceLibraries();
     HoldLibrary();
+    quota.Resize(static_cast<size_t>(context.options.limits.library_bytes));
     ASSIGN_OR_RETURN(std::optional<TlsTexts> tls, ReadTls(context.options));
     RETURN_IF_ERROR(acceptor.Listen(context.options.host, context.options.port));
     ASSIGN_OR_RETURN(std::shared_ptr<LibraryServer> started,
-                     LibraryServer::Start(context, std::move(tls)));
+                     LibraryServer::Start(context, quota, std::move(tls)));
     {
       const MutexLock lock(mutex);
       server = std::move(started);
@@ -360,18 +377,23 @@ struct GrpcServer::Impl {
                       "TLS and client certificates can be turned on and off by a restart only");
     }
     ASSIGN_OR_RETURN(std::shared_ptr<LibraryServer> next,
-                     LibraryServer::Start(context, std::move(tls)));
+                     LibraryServer::Start(context, quota, std::move(tls)));
     return std::function<void()>([this, next] {
       const MutexLock lock(mutex);
       if (server == nullptr || context.draining.load()) return;
-      retired.Add(std::exchange(server, next), context.options.limits.deadline_cap);
+      retired.Add(server, context.options.limits.deadline_cap);
+      server = next;
     });
   }
 
   bool Drain(Duration limit) {
-    const std::shared_ptr<LibraryServer> current = Current();
-    if (current == nullptr) return true;
-    context.draining.store(true);
+    std::shared_ptr<LibraryServer> current;
+    {
+      const MutexLock lock(mutex);
+      if (server == nullptr) return true;
+      context.draining.store(true);  // a reload replaces no certificate any more
+      current = server;
+    }
     acceptor.StopListening();
     context.pump.SweepSoon();  // streams without a request end, and watches of health
     const TimePoint end = context.deps.clock->Now() + limit;
@@ -396,6 +418,7 @@ struct GrpcServer::Impl {
   }
 
   GrpcContext context;
+  grpc::ResourceQuota quota{"tutti"};  // of all servers of the library together
   mutable Mutex mutex;
   std::shared_ptr<LibraryServer> server GUARDED_BY(mutex);  // that gets new connections
   RetiredServers retired GUARDED_BY(mutex);

@@ -137,12 +137,31 @@ TEST_F(CertificateReloadTest, CallsOfEarlierCertificatesEndWithADrainOrAStop) {
   }
 }
 
-// More replacements than may be kept: the oldest calls are ended.
-TEST_F(CertificateReloadTest, ManyReplacementsKeepAFewServers) {
+// More replacements than are kept end the calls of the oldest.
+TEST_F(CertificateReloadTest, ManyReplacementsKeepTheNewestServers) {
   Start();
-  for (int i = 0; i < 12; ++i) Reload(i % 2 == 0 ? second_ : first_);
-  EXPECT_TRUE(Serves(first_));
-  EXPECT_FALSE(Serves(second_));
+  inference_.on_encode = [](const std::shared_ptr<kserve::testing::FakeEncoding>&) {
+    return OkStatus();
+  };
+  const CertificatePaths* const pems[] = {&first_, &second_};
+  std::vector<std::unique_ptr<TestClient>> clients;
+  std::vector<decltype(client_->Start(""))> calls;
+  for (size_t i = 0; i < 10; ++i) {
+    clients.push_back(Trusting(*pems[i % 2]));
+    calls.push_back(clients.back()->Start(kTutti + "Embed"));
+    ASSERT_TRUE(calls.back()->Write(OneText()));
+    ASSERT_NE(inference_.Encoding(i), nullptr);
+    Reload(*pems[(i + 1) % 2]);
+  }
+  EXPECT_TRUE(Eventually([&] { return inference_.Encoding(0)->cancelled.load(); }));
+  EXPECT_TRUE(Eventually([&] { return inference_.Encoding(1)->cancelled.load(); }));
+  for (size_t i = 2; i < 10; ++i) {
+    EXPECT_FALSE(inference_.Encoding(i)->cancelled.load()) << i;
+    inference_.Encoding(i)->Answer();
+    v1::EmbedResponse response;
+    EXPECT_TRUE(calls[i]->Read(&response)) << i;
+    EXPECT_TRUE(calls[i]->Finish().ok()) << i;
+  }
 }
 
 class ClientCertificateTest : public GrpcServerTest {
