@@ -101,6 +101,7 @@ class ModelsCommand final : public Command {
     remove_->add_option("MODEL", name_, "ORG/NAME (all of it), ORG/NAME:QUANT, or a URL")
         ->check(ModelName())
         ->required();
+    remove_->add_flag("--unfinished", unfinished_, "only what pulls of it left unfinished");
   }
 
   int Run() override {
@@ -138,7 +139,9 @@ class ModelsCommand final : public Command {
     }
     for (const models::CachedModel& model : unfinished) {
       std::printf(
-          "unfinished: %s, %s; `tutti pull` goes on with it, `tutti models rm` removes it\n",
+          "unfinished: %s, %s; `tutti pull` goes on with it, `tutti models rm --unfinished` "
+          "removes "
+          "it\n",
           Printable(model.name.repository).c_str(), BytesText(model.bytes).c_str());
     }
     return OkStatus();
@@ -189,11 +192,17 @@ class ModelsCommand final : public Command {
   Status Remove() const {
     const Result<models::HubName> name = models::ParseHubName(name_);
     uint64_t bytes = 0;
+    const models::HubCache cache(settings_.cache_folder);
     if (name.ok()) {
-      ASSIGN_OR_RETURN(bytes, models::HubCache(settings_.cache_folder).Remove(*name));
+      ASSIGN_OR_RETURN(bytes, unfinished_ ? cache.RemoveUnfinished(*name) : cache.Remove(*name));
     } else if (models::IsUrl(name_)) {
       ASSIGN_OR_RETURN(bytes, models::RemoveUrl(name_, settings_));
     } else {
+      for (const app::ModelRef& known : app::KnownModelsHere()) {
+        if (known.served_name != name_) continue;
+        return InvalidArgument("invalid_value",
+                               Quote(name_, 128) + " is no model of a hub; delete " + known.path);
+      }
       return name.status();
     }
     std::printf("%s removed, %s\n", Printable(name_).c_str(), BytesText(bytes).c_str());
@@ -203,7 +212,7 @@ class ModelsCommand final : public Command {
   models::HubSettings settings_;
   CLI::App *list_ = nullptr, *show_ = nullptr, *remove_ = nullptr;
   std::string name_;
-  bool json_ = false;
+  bool json_ = false, unfinished_ = false;
 };
 
 }  // namespace

@@ -408,7 +408,8 @@ class Connections(WithHub):
         unfinished = json.loads(self.tutti("models", "--json"))["unfinished"]
         self.assertEqual([(model["name"], model["bytes"] > 0) for model in unfinished], [("org/m", True)])
         self.assertIn("unfinished: org/m, ", self.tutti("models"))
-        self.tutti("models", "rm", "org/m")
+        self.tutti("models", "rm", "--unfinished", "org/m")
+        self.assertEqual(json.loads(self.tutti("models", "--json"))["unfinished"], [])
         self.assertEqual(self.names(), [])
 
     def test_a_foreign_beginning_of_a_file_is_replaced(self):

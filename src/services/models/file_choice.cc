@@ -111,11 +111,24 @@ std::string QuantOf(const GgufGroup& group) {
   return quant;
 }
 
+// What each may be called behind a repository: its quantisation, or its whole name where several
+// have the same.
+std::vector<std::string> NamesOf(const std::vector<GgufGroup>& groups) {
+  std::map<std::string, int> count;
+  for (const GgufGroup& group : groups) ++count[QuantOf(group)];
+  std::vector<std::string> names;
+  for (const GgufGroup& group : groups) {
+    std::string quant = QuantOf(group);
+    names.push_back(count[quant] == 1 ? std::move(quant) : std::string(BaseName(group.stem)));
+  }
+  return names;
+}
+
 std::string QuantList(const std::vector<GgufGroup>& groups) {
   std::string list;
-  for (size_t i = 0; i < groups.size(); ++i) {
+  for (const std::string& name : NamesOf(groups)) {
     if (list.size() > 300) return list + ", ...";
-    list += (i == 0 ? "" : ", ") + QuantOf(groups[i]);
+    list += (list.empty() ? "" : ", ") + name;
   }
   return Printable(list);
 }
@@ -233,8 +246,10 @@ Result<FileChoice> ChooseFiles(const std::vector<HubFile>& files, std::string_vi
 std::vector<std::string> QuantsOf(const std::vector<HubFile>& files) {
   std::vector<std::string> quants;
   if (HasFolderModel(files)) quants.emplace_back();
-  for (const GgufGroup& group : GroupsOf(files)) {
-    if (group.whole()) quants.push_back(QuantOf(group));
+  const std::vector<GgufGroup> groups = GroupsOf(files);
+  const std::vector<std::string> names = NamesOf(groups);
+  for (size_t i = 0; i < groups.size(); ++i) {
+    if (groups[i].whole()) quants.push_back(names[i]);
   }
   return quants;
 }

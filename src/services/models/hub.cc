@@ -206,6 +206,8 @@ Result<HubRevision> Hub::List(const HubName& name) {
     RETURN_IF_ERROR(AddFileList(part.json.root(), &revision.files));
     url = part.next;
     if (url.starts_with('/')) url = settings_.endpoint + url;
+    if (!url.empty() && OriginOf(url) != OriginOf(settings_.endpoint))
+      return BadReply("its next page is on another host, " + PublicPartOf(url));
   }
   std::sort(revision.files.begin(), revision.files.end(),
             [](const HubFile& a, const HubFile& b) { return a.path < b.path; });

@@ -176,6 +176,24 @@ Status CacheError(const std::string& path, int error) {
       Quote(path, 300) + ": " + std::strerror(error) + "; HF_HUB_CACHE names another folder");
 }
 
+Result<std::optional<Descriptor>> TryLockFile(const std::string& path) {
+  while (true) {
+    Descriptor lock(
+        open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0666));
+    if (!lock.ok()) return CacheError(path, errno);
+    if (flock(lock.get(), LOCK_EX | LOCK_NB) != 0) {
+      if (errno == EINTR) continue;
+      if (errno == EWOULDBLOCK) return std::optional<Descriptor>();
+      return CacheError(path, errno);
+    }
+    struct stat held {
+    }, named{};
+    if (fstat(lock.get(), &held) == 0 && stat(path.c_str(), &named) == 0 &&
+        held.st_ino == named.st_ino)
+      return std::optional<Descriptor>(std::move(lock));
+  }
+}
+
 std::string HubCache::RepositoryFolder(const std::string& repository) const {
   std::string name = repository;
   if (const size_t slash = name.find('/'); slash != std::string::npos) name.replace(slash, 1, "--");
@@ -363,22 +381,7 @@ Result<std::optional<Descriptor>> HubCache::TryLockBlob(const std::string& repos
   const std::string path = folder_ + "/.locks/" +
                            fs::path(RepositoryFolder(repository)).filename().string() + "/" + hash +
                            ".lock";
-  while (true) {
-    Descriptor lock(
-        open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0666));
-    if (!lock.ok()) return CacheError(path, errno);
-    if (flock(lock.get(), LOCK_EX | LOCK_NB) != 0) {
-      if (errno == EINTR) continue;
-      if (errno == EWOULDBLOCK) return std::optional<Descriptor>();
-      return CacheError(path, errno);
-    }
-    // A process may remove the file of its lock when it is done: then another file has the name.
-    struct stat held {
-    }, named{};
-    if (fstat(lock.get(), &held) == 0 && stat(path.c_str(), &named) == 0 &&
-        held.st_ino == named.st_ino)
-      return std::optional<Descriptor>(std::move(lock));
-  }
+  return TryLockFile(path);
 }
 
 Status HubCache::Publish(const HubName& name, const std::string& commit,
@@ -416,27 +419,45 @@ Status HubCache::Publish(const HubName& name, const std::string& commit,
   return PutText(commit, ref, folder);
 }
 
-Result<uint64_t> HubCache::Remove(const HubName& name) const {
+Result<std::vector<Descriptor>> HubCache::LockUnfinished(const HubName& name) const {
   const std::string folder = RepositoryFolder(name.repository);
   std::error_code error;
   if (!fs::is_directory(folder, error)) return NotPulled(name);
+  RETURN_IF_ERROR(Prepare(name.repository));
+  std::set<std::string> unfinished;  // hashes: newer packages write HASH.RANDOM.incomplete
+  for (const std::string& blob : NamesIn(folder + "/blobs")) {
+    if (blob.ends_with(kIncomplete)) unfinished.insert(blob.substr(0, blob.find('.')));
+  }
   std::vector<Descriptor> locks;
-  const auto lock = [&](const std::string& hash) -> Status {
+  for (const std::string& hash : unfinished) {
     ASSIGN_OR_RETURN(std::optional<Descriptor> one, TryLockBlob(name.repository, hash));
     if (!one.has_value()) {
       return Unavailable("cache_busy",
                          name.ToString() + " is being pulled; remove it when that has ended");
     }
     locks.push_back(*std::move(one));
-    return OkStatus();
-  };
-  RETURN_IF_ERROR(Prepare(name.repository));
-  uint64_t bytes = 0;
-  std::set<std::string> unfinished;  // hashes: newer packages write HASH.RANDOM.incomplete
-  for (const std::string& blob : NamesIn(folder + "/blobs")) {
-    if (blob.ends_with(kIncomplete)) unfinished.insert(blob.substr(0, blob.find('.')));
   }
-  for (const std::string& hash : unfinished) RETURN_IF_ERROR(lock(hash));
+  return locks;
+}
+
+Result<uint64_t> HubCache::RemoveUnfinished(const HubName& name) const {
+  ASSIGN_OR_RETURN(const std::vector<Descriptor> locks, LockUnfinished(name));
+  const std::string blobs = RepositoryFolder(name.repository) + "/blobs/";
+  uint64_t bytes = 0;
+  for (const std::string& blob : NamesIn(blobs)) {
+    if (!blob.ends_with(kIncomplete)) continue;
+    const uint64_t size = SizeOfFile(blobs + blob);
+    if (unlink((blobs + blob).c_str()) != 0) return CacheError(blobs + blob, errno);
+    bytes += size;
+  }
+  return bytes;
+}
+
+Result<uint64_t> HubCache::Remove(const HubName& name) const {
+  ASSIGN_OR_RETURN(const std::vector<Descriptor> locks, LockUnfinished(name));
+  const std::string folder = RepositoryFolder(name.repository);
+  std::error_code error;
+  uint64_t bytes = 0;
   if (name.quant.empty() && name.revision.empty()) {              // all of the repository
     for (const std::string& blob : NamesIn(folder + "/blobs")) {  // which may be another disk's
       const std::string path = folder + "/blobs/" + blob;

@@ -79,6 +79,7 @@ class HubCache {
     }
     return *std::move(lock);
   }
+  static void PauseForLock();  // between two tries
   Result<std::optional<Descriptor>> TryLockBlob(const std::string& repository,
                                                 const std::string& hash) const;
   // Gives blobs the names of files: `files` in this order, then the revision. Errors: cache_error.
@@ -88,9 +89,13 @@ class HubCache {
   // Returns the bytes. Errors: model_not_pulled; cache_busy while one of its blobs is being
   // written.
   Result<uint64_t> Remove(const HubName& name) const;
+  // Removes only what pulls of the repository left unfinished. Returns the bytes. Errors: as
+  // Remove().
+  Result<uint64_t> RemoveUnfinished(const HubName& name) const;
 
  private:
-  static void PauseForLock();
+  // The locks of all blobs that pulls left unfinished.
+  Result<std::vector<Descriptor>> LockUnfinished(const HubName& name) const;
   // Canonical folders that a file of the repository may lie in.
   std::vector<std::filesystem::path> RootsOf(const std::string& repository_folder) const;
   struct Snapshot {
@@ -104,6 +109,11 @@ class HubCache {
 
   std::string folder_;
 };
+
+// Takes the lock of the file at `path`, which is made if it is not there; nothing if another
+// process has it. A process may remove the file of its lock when it is done: a lock counts only
+// while its file has the name. Errors: cache_error.
+Result<std::optional<Descriptor>> TryLockFile(const std::string& path);
 
 // cache_error, with the path and the reason of `error` (errno); disk_full for a full disk.
 Status CacheError(const std::string& path, int error);

@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <optional>
 #include <set>
+#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -89,11 +90,16 @@ class BlobPull {
     if (options_.observer != nullptr) options_.observer->Planned(state_);
     std::vector<std::thread> workers;
     const int count = std::clamp(std::min<int>(options_.workers, state_.files), 1, 16);
-    for (int i = 0; i < count; ++i) {
-      workers.emplace_back([this] {
-        NameThread("tutti-pull");
-        Work();
-      });
+    workers.reserve(static_cast<size_t>(count));
+    try {
+      for (int i = 0; i < count; ++i) {
+        workers.emplace_back([this] {
+          NameThread("tutti-pull");
+          Work();
+        });
+      }
+    } catch (const std::system_error&) {
+      if (workers.empty()) Work();  // the system gives no thread: this one does all
     }
     for (std::thread& worker : workers) worker.join();
     if (options_.observer != nullptr) options_.observer->Finished();
@@ -262,17 +268,18 @@ Result<Descriptor> LockUrl(const UrlPlace& place, PullObserver* observer, bool w
   fs::create_directories(place.folder, error);
   if (error) return CacheError(place.folder, error.value());
   const std::string path = place.folder + "/.lock";
-  Descriptor lock(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666));
-  if (!lock.ok()) return CacheError(path, errno);
-  if (flock(lock.get(), LOCK_EX | LOCK_NB) == 0) return lock;
-  if (!wait) {
+  ASSIGN_OR_RETURN(std::optional<Descriptor> lock, TryLockFile(path));
+  if (!lock.has_value() && !wait) {
     return Unavailable("cache_busy", place.url + " is being pulled; remove it when that has ended");
   }
-  if (observer != nullptr) observer->Waiting(place.file);
-  while (flock(lock.get(), LOCK_EX) != 0) {
-    if (errno != EINTR) return CacheError(path, errno);
+  if (!lock.has_value() && observer != nullptr) observer->Waiting(place.file);
+  while (!lock.has_value()) {
+    HubCache::PauseForLock();
+    fs::create_directories(place.folder, error);  // the other process may have removed it
+    if (error) return CacheError(place.folder, error.value());
+    ASSIGN_OR_RETURN(lock, TryLockFile(path));
   }
-  return lock;
+  return *std::move(lock);
 }
 
 }  // namespace
