@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/clock.h"
 #include "base/new_file.h"
 #include "base/random.h"
 #include "base/threads.h"
@@ -80,7 +81,12 @@ Result<Hash128> LoadKey(const std::string& folder) {
   Hash128 key{};
   const Descriptor known(open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
   if (known.ok() && ReadAt(known.get(), 0, std::as_writable_bytes(std::span(key)))) return key;
-  // A new key makes all files foreign, which are then removed.
+  // A new key makes all files foreign, which are then removed: not for a passing fault.
+  struct stat found {};
+  const bool cut = known.ok() && fstat(known.get(), &found) == 0 && S_ISREG(found.st_mode) &&
+                   static_cast<size_t>(found.st_size) < sizeof key;
+  if (known.ok() ? !cut : errno != ENOENT)
+    return FolderError(path + " cannot be read: " + ErrnoText());
   key = {RandomBits(), RandomBits()};
   std::optional<NewFile> file =
       NewFile::Create(path + std::string(kPartEnd), NewFile::Meanwhile::kNameless, 0600);
@@ -328,6 +334,8 @@ std::vector<PinRecord> PrefixDisk::Pins(const Model& model) {
     if (!pin.ok()) {
       (void)unlink(entry->path().c_str());
       Reject(name, pin.status());
+    } else if (pin->record.expires_unix_ms <= UnixMillis()) {
+      (void)unlink(entry->path().c_str());  // also of a model that is not served any more
     } else if (pin->model == model.name) {
       records.push_back(std::move(pin->record));
     }

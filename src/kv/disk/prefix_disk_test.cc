@@ -7,11 +7,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <thread>
 
+#include "base/clock.h"
 #include "kv/disk/pin_file.h"
 #include "temp_folder.h"
 
@@ -359,19 +361,29 @@ TEST_F(PrefixDiskTest, RecordsOfPinsSurviveARestart) {
                          .salt = "s",
                          .adapter = "ab12",
                          .tokens = SomeTokens(1, 70),
-                         .expires_unix_ms = 123456789};
+                         .expires_unix_ms = UnixMillis() + 3'600'000};
   {
     const auto disk = Open();
     const auto store = disk->ForModel("model", kShape);
     PinRecord other = record;
     other.id = "prefix_2";
+    PinRecord ended = record;
+    ended.id = "prefix_3";
+    ended.expires_unix_ms = UnixMillis() - 1;
     store->KeepPin(record);
     store->KeepPin(other);
+    store->KeepPin(ended);
     store->DropPin("prefix_2");
   }
   std::ofstream(fs::path(folder()) / "0123456789abcdef.pin") << "not one of ours";
   const auto disk = Open();
+  const auto pin_files = [&] {
+    return std::count_if(fs::directory_iterator(folder()), fs::directory_iterator(),
+                         [](const auto& entry) { return entry.path().extension() == ".pin"; });
+  };
+  EXPECT_EQ(pin_files(), 3);
   EXPECT_TRUE(disk->ForModel("other", kShape)->Pins().empty());
+  EXPECT_EQ(pin_files(), 1) << "what has ended or is damaged is removed, of any model";
   const std::vector<PinRecord> records = disk->ForModel("model", kShape)->Pins();
   ASSERT_EQ(records.size(), 1u);
   EXPECT_EQ(records[0].id, record.id);
