@@ -26,7 +26,8 @@ Status DeadlinePassed() {
 }
 
 Status DrainedUnserved() {
-  return Unavailable("draining", "the server is shutting down and the time to finish has passed");
+  return Unavailable("draining",
+                     "the server or the model is being stopped, and the time to finish has passed");
 }
 
 bool AdmissionState::TryEnter(int n, int limit) {

@@ -33,7 +33,8 @@ Status PinnedPrefixes::CheckRoomLocked(const std::string& tenant, int blocks) co
     return ResourceExhausted(
         "pin_limit", "the prefix has " + std::to_string(blocks * kBlockTokens) + " tokens, and " +
                          std::to_string(std::max(left, 0) * kBlockTokens) +
-                         " more may be pinned; unpin others or raise --kv-cache-bytes");
+                         " more may be pinned; unpin others, raise --kv-cache-bytes or lower "
+                         "--context");
   }
   if (shown_.size() >= kMaxPins) {
     return ResourceExhausted("pin_limit", std::to_string(kMaxPins) +

@@ -191,7 +191,8 @@ void PrefixTransfer::Ask(Sequence& s, std::span<const kv::BlockId> known, TimePo
     s.load = LoadState::kDone;
     return;
   }
-  if (IsLoading(s, first_block)) return;  // asks again when that load has ended
+  s.load_asked_at = ended_loads_;  // asks again when a load has ended
+  if (IsLoading(s, first_block)) return;
   const kv::RootId root = s.root;
   std::string name(pool_.index().NameOf(root));
   std::vector<kv::StoredBlock> wanted = store_.Find(name, tokens, first_block);
@@ -242,6 +243,7 @@ void PrefixTransfer::End(size_t i) {
   stats_.failed_loads += load.sequence->load_failed ? 1 : 0;
   std::swap(loads_[i], loads_.back());
   loads_.pop_back();
+  ++ended_loads_;
 }
 
 bool PrefixTransfer::EndLoads() {
@@ -339,7 +341,7 @@ bool PrefixTransfer::EnterBlock(Load& load) {
   return true;
 }
 
-void PrefixTransfer::MoveLoads(TimePoint now, size_t budget) {
+void PrefixTransfer::MoveLoads(TimePoint now, size_t& budget) {
   TakeResults();
   for (size_t i = 0; i < loads_.size();) {
     Load& load = loads_[i];
@@ -360,7 +362,7 @@ void PrefixTransfer::MoveLoads(TimePoint now, size_t budget) {
 // --- between steps ---
 
 TimePoint PrefixTransfer::Move(TimePoint now, bool busy) {
-  const size_t budget = busy ? kBusyCopyBytes : kPieceBytes;
+  size_t budget = busy ? kBusyCopyBytes : kPieceBytes;  // of loads and saves together
   MoveLoads(now, budget);
   MoveSaves(budget);
   TimePoint next = TimePoint::max();

@@ -65,6 +65,10 @@ class PrefixTransfer {
   // store has beyond that. Without effect if it was called for the sequence before, unless too many
   // loads were running then.
   void Ask(Sequence& s, std::span<const kv::BlockId> known, TimePoint now);
+  // Whether Ask() may decide otherwise than the last time: it was not called, or a load has ended.
+  bool MayAsk(const Sequence& s) const {
+    return s.load == LoadState::kNone && s.load_asked_at != ended_loads_;
+  }
   // Whether the sequence waits for its prefix to be read, which Ask() was called for.
   bool Waits(Sequence& s, TimePoint now);
   // The sequence no longer waits for its load.
@@ -125,7 +129,7 @@ class PrefixTransfer {
   void EnterSlot(kv::SlotPool& slots, MemoryKind kind, kv::BlockId block,
                  std::span<const std::byte> memory);
   void End(size_t i);
-  void MoveLoads(TimePoint now, size_t budget);
+  void MoveLoads(TimePoint now, size_t& budget);  // takes from `budget`
   void MoveSaves(size_t budget);
   kv::BlockParts PartsOf(kv::BlockId block) const;
   bool SubmitSave();
@@ -142,6 +146,7 @@ class PrefixTransfer {
   kv::PrefixWrite write_;       // being filled from saves_.front()
   bool write_refused_ = false;  // the store's queue was full: write_ waits
   std::vector<Load> loads_;
+  uint64_t ended_loads_ = 1;
   int reading_ = 0;  // reads whose results were not taken
   uint64_t last_id_ = 0;
   std::vector<kv::PrefixReadResult> results_;

@@ -103,7 +103,7 @@ bool Scheduler::WaitsForAnother(Sequence& s, TimePoint now) {
 bool Scheduler::WaitsForLoad(Sequence& s, TimePoint now) {
   if (transfer_ == nullptr || s.load == LoadState::kDone) return false;
   if (s.root == kv::kNoRoot || s.suspect || s.has_run || !SequenceMemory::Fresh(s)) return false;
-  if (s.load == LoadState::kNone) {
+  if (transfer_->MayAsk(s)) {
     memory_.Find(s, reuse_, /*partial=*/false);
     transfer_->Ask(s, reuse_.blocks, now);
   }
