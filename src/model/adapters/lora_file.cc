@@ -195,8 +195,8 @@ class Pattern {
       std::string name(member.key().data(), member.key().size());
       const bool anchored = name.starts_with('^');
       if (anchored) name.erase(0, 1);
-      std::erase(name, '\\');  // an escaped dot
-      if (name.find_first_of("*+?()[]{}|^$") != std::string::npos) {
+      for (size_t at = 0; (at = name.find("\\.", at)) != std::string::npos; ++at) name.erase(at, 1);
+      if (name.find_first_of("*+?()[]{}|^$\\") != std::string::npos) {
         return Refuse("adapter_config", "{}: {} is not the name of a module", key,
                       Quote(std::string_view(member.key().data(), member.key().size())));
       }

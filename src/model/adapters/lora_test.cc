@@ -232,8 +232,9 @@ TEST(LoraTest, RefusesSettingsThatChangeAnswers) {
        {R"("use_dora":true)", R"("bias":"all")", R"("modules_to_save":["lm_head"])",
         R"("peft_type":"IA3")", R"("layer_replication":[[0,2]])", R"("lora_bias":true)",
         R"("target_parameters":["mlp.experts.gate_up_proj"])", R"("fan_in_fan_out":true)",
-        R"("alpha_pattern":{".*q_proj":2})", R"("rank_pattern":{"q_proj":4})",
-        R"("trainable_token_indices":[1])"}) {
+        R"("alpha_pattern":{".*q_proj":2})",
+        R"("alpha_pattern":{"layers\\.\\d\\.self_attn\\.q_proj":2})",
+        R"("rank_pattern":{"q_proj":4})", R"("trainable_token_indices":[1])"}) {
     EXPECT_EQ(fault(members).reason(), "adapter_config") << members;
   }
   EXPECT_TRUE(fault(R"("use_dora":false,"modules_to_save":null,"bias":"none","later":0)").ok());
