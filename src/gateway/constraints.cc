@@ -45,9 +45,18 @@ Result<grammar::Structure> StructureOf(const api::Constraint& constraint) {
   return InvalidArgument("invalid_value", "unknown kind of constraint").WithParam(constraint.param);
 }
 
-std::shared_ptr<const grammar::TokenTrie> Constraints::TrieOf(const ServedModel& model) {
+std::shared_ptr<Constraints::VocabularyTrie> Constraints::TriePlaceOf(const ServedModel& model) {
   const MutexLock lock(trie_mutex_);
-  std::shared_ptr<const grammar::TokenTrie>& trie = tries_[model.instance];
+  std::erase_if(tries_, [](const auto& entry) { return entry.first.expired(); });
+  std::shared_ptr<VocabularyTrie>& place = tries_[model.tokenizer];
+  if (place == nullptr) place = std::make_shared<VocabularyTrie>();
+  return place;
+}
+
+std::shared_ptr<const grammar::TokenTrie> Constraints::TrieOf(const ServedModel& model) {
+  const std::shared_ptr<VocabularyTrie> place = TriePlaceOf(model);
+  const MutexLock lock(place->mutex);
+  std::shared_ptr<const grammar::TokenTrie>& trie = place->trie;
   if (trie != nullptr) return trie;
   const tokenizer::Vocabulary& vocabulary = model.tokenizer->vocabulary();
   std::vector<std::string> texts(static_cast<size_t>(model.info.vocab_size));
@@ -108,9 +117,9 @@ void Constraints::KeepLocked(std::string key, std::shared_ptr<grammar::TokenMask
 }
 
 void Constraints::Forget(const ServedModel& model) {
-  {
+  if (model.adapter == nullptr) {  // an adapter has the tokenizer of its base
     const MutexLock lock(trie_mutex_);
-    tries_.erase(model.instance);
+    tries_.erase(model.tokenizer);
   }
   const std::string prefix = PrefixOf(model);
   const MutexLock lock(mutex_);

@@ -46,7 +46,8 @@ class Constraints {
   // Caches `masker`, which Get() has returned for a similar structure, for this one.
   void UseFor(const ServedModel& model, const grammar::Structure& structure,
               const std::string& variant, std::shared_ptr<grammar::TokenMasker> masker);
-  // Releases the grammars and the token trie of a model that is being unloaded.
+  // Releases the grammars of a model or adapter that is being unloaded, and the token trie of a
+  // model. Waits for no compilation.
   void Forget(const ServedModel& model);
 
  private:
@@ -59,13 +60,22 @@ class Constraints {
   std::shared_ptr<grammar::TokenMasker> FindLocked(const std::string& key) REQUIRES(mutex_);
   void KeepLocked(std::string key, std::shared_ptr<grammar::TokenMasker> masker, size_t bytes)
       REQUIRES(mutex_);
+  struct VocabularyTrie {
+    Mutex mutex;  // held while the trie is built, so that it is built once
+    std::shared_ptr<const grammar::TokenTrie> trie GUARDED_BY(mutex);
+  };
+  std::shared_ptr<VocabularyTrie> TriePlaceOf(const ServedModel& model);
   std::shared_ptr<const grammar::TokenTrie> TrieOf(const ServedModel& model);
 
   mutable Mutex mutex_;
   std::list<Kept> kept_ GUARDED_BY(mutex_);  // most recently used first
   size_t kept_bytes_ GUARDED_BY(mutex_) = 0;
-  Mutex trie_mutex_;  // held while a trie is built, so that it is built once
-  std::map<uint64_t, std::shared_ptr<const grammar::TokenTrie>> tries_ GUARDED_BY(trie_mutex_);
+  Mutex trie_mutex_;
+  // By tokenizer. A request that outlives its model may add an entry again; it is removed with the
+  // next search after the tokenizer's end.
+  std::map<std::weak_ptr<const tokenizer::Tokenizer>, std::shared_ptr<VocabularyTrie>,
+           std::owner_less<>>
+      tries_ GUARDED_BY(trie_mutex_);
 };
 
 }  // namespace tutti::gateway

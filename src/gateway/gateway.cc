@@ -247,7 +247,8 @@ Gateway::Lookup Gateway::Look(const std::string& name) const {
 }
 
 Status Gateway::AddAdapter(std::shared_ptr<const ServedModel> model, bool replaces) {
-  RETURN_IF_ERROR(PutAdapter(model, replaces));
+  ASSIGN_OR_RETURN(const std::shared_ptr<const ServedModel> replaced, PutAdapter(model, replaces));
+  if (replaced != nullptr) constraints_.Forget(*replaced);
   // Not under the mutex: they are requests.
   model->engine->RestorePins(model->adapter, model->info.id);
   std::vector<WaitingRequests::Entry> resumed;
@@ -260,7 +261,8 @@ Status Gateway::AddAdapter(std::shared_ptr<const ServedModel> model, bool replac
   return OkStatus();
 }
 
-Status Gateway::PutAdapter(const std::shared_ptr<const ServedModel>& model, bool replaces) {
+Result<std::shared_ptr<const ServedModel>> Gateway::PutAdapter(
+    const std::shared_ptr<const ServedModel>& model, bool replaces) {
   const MutexLock lock(mutex_);
   // Another load of the base has another engine.
   const auto is_base = [&](const auto& served) {
@@ -273,19 +275,25 @@ Status Gateway::PutAdapter(const std::shared_ptr<const ServedModel>& model, bool
   for (auto& served : models_) {
     if (!served->Answers(model->info.id)) continue;
     if (!replaces || served->adapter == nullptr) return AdapterExists(model->info.id);
-    served = model;
-    return OkStatus();
+    return std::exchange(served, model);
   }
   models_.push_back(model);
-  return OkStatus();
+  return std::shared_ptr<const ServedModel>();
 }
 
 Status Gateway::RemoveAdapter(const std::string& name) {
-  const MutexLock lock(mutex_);
-  const size_t removed = std::erase_if(models_, [&](const auto& served) {
-    return served->adapter != nullptr && served->info.id == name;
-  });
-  return removed == 0 ? api::ModelNotFound(name) : OkStatus();
+  std::shared_ptr<const ServedModel> removed;
+  {
+    const MutexLock lock(mutex_);
+    const auto found = std::find_if(models_.begin(), models_.end(), [&](const auto& served) {
+      return served->adapter != nullptr && served->info.id == name;
+    });
+    if (found == models_.end()) return api::ModelNotFound(name);
+    removed = std::move(*found);
+    models_.erase(found);
+  }
+  constraints_.Forget(*removed);
+  return OkStatus();
 }
 
 Result<std::shared_ptr<const ServedModel>> Gateway::Find(const std::string& name) const {

@@ -123,6 +123,8 @@ class Gateway final : public api::Inference {
   // The model of that name; api::DefaultGenerator() for "". Errors: model_loading, also for a
   // listed model that is not loaded; model_not_found.
   Result<std::shared_ptr<const ServedModel>> Find(const std::string& name) const;
+  // The same for a caller that may block for `patience` while a listed model is loaded.
+  Result<std::shared_ptr<const ServedModel>> FindWithin(const std::string& name, Duration patience);
 
  private:
   // Result of a look-up: the model; or the name of a listed one that must be loaded first; or the
@@ -135,14 +137,14 @@ class Gateway final : public api::Inference {
   Lookup Look(const std::string& name) const;
   Lookup LookLocked(const std::string& name) const REQUIRES(mutex_);
   std::vector<api::ModelInfo> ModelsLocked() const REQUIRES(mutex_);
-  Status PutAdapter(const std::shared_ptr<const ServedModel>& model, bool replaces);
+  // The adapter that was replaced; null if there was none.
+  Result<std::shared_ptr<const ServedModel>> PutAdapter(
+      const std::shared_ptr<const ServedModel>& model, bool replaces);
   // Lets a request for a listed model wait, unless the model was loaded meanwhile: then `resume` is
   // called here. Errors: queue_full, those of ModelSource::Want().
   Status WaitFor(WaitingRequests::Entry entry);
   // Marks the model as used now.
   void NoteUse(const ServedModel& model, std::optional<Duration> keep_alive) const;
-  // The model, for a caller that may block for `patience`.
-  Result<std::shared_ptr<const ServedModel>> FindWithin(const std::string& name, Duration patience);
   Result<api::Generation> Defer(std::string model, api::GenerateRequest request,
                                 std::shared_ptr<Waker> waker);
   Result<api::Encoding> Defer(std::string model, api::EncodeRequest request,
