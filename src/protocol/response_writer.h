@@ -24,7 +24,7 @@ struct ResponseHead {
   std::string id;           // "chatcmpl-...", "cmpl-...", "gen-..."
   std::string model;        // the served name
   int64_t created_s = 0;    // unix seconds
-  std::string fingerprint;  // of the model
+  std::string fingerprint;  // of the model's files; empty: not known, and left out
 };
 
 class ResponseWriter {

@@ -95,9 +95,9 @@ class JsonAnswer final : public ResponseWriter {
         .Member("id", head_.id)
         .Member("object", object)
         .Member("created", head_.created_s)
-        .Member("model", head_.model)
-        .Member("system_fingerprint", head_.fingerprint)
-        .Member("service_tier", call_.service_tier);
+        .Member("model", head_.model);
+    if (!head_.fingerprint.empty()) json->Member("system_fingerprint", head_.fingerprint);
+    json->Member("service_tier", call_.service_tier);
   }
 
   void WriteTail(JsonWriter* json) const {

@@ -26,8 +26,8 @@ class ChunkStream : public ResponseWriter {
         .Member("id", head.id)
         .Member("object", object)
         .Member("created", head.created_s)
-        .Member("model", head.model)
-        .Member("system_fingerprint", head.fingerprint);
+        .Member("model", head.model);
+    if (!head.fingerprint.empty()) json.Member("system_fingerprint", head.fingerprint);
     if (call.service_tier != "default") json.Member("service_tier", call.service_tier);
     prefix_ += ",\"choices\":[";
   }

@@ -107,8 +107,9 @@ GenerationHead HeadOf(CallKind kind, const protocol::GenerationCall& call,
   made.head.id = std::string(RowOf(kind).id_prefix) + random;
   made.head.model = !call.model.empty() ? call.model : model == nullptr ? "" : model->id;
   made.head.created_s = unix_s;
-  made.head.fingerprint =
-      "fp_" + (model == nullptr ? std::string("unknown") : model->digest.substr(0, 12));
+  // Not known of a model that this request loads, nor of an alias of several.
+  if (model != nullptr && !model->digest.empty())
+    made.head.fingerprint = "fp_" + model->digest.substr(0, 12);
   if (!call.shown_model.empty()) made.head.model = call.shown_model;
   made.context_tokens = model == nullptr ? 0 : model->max_model_len;
   return made;
