@@ -141,6 +141,12 @@ class FakeInference final : public Inference, public HealthProbe {
     std::erase_if(models_, [&](const FakeModel& model) { return model.info.id == id; });
   }
 
+  void SetState(const std::string& id, ModelState state) {
+    for (FakeModel& model : models_) {
+      if (model.info.id == id) model.info.status.state = state;
+    }
+  }
+
   std::string awaited;  // a model that is still being loaded; returned by Statistics()
 
   // --- what happens with a new request before the call returns; an error refuses it ---

@@ -170,6 +170,12 @@ std::string AliasInference::FirstTarget(std::string_view name) const {
   return entry == nullptr ? std::string() : entry->alias.targets.front().model;
 }
 
+bool AliasInference::IsLoaded(std::string_view model) const {
+  const std::vector<api::ModelInfo> models = models_.Models();
+  const api::ModelInfo* const found = api::FindModel(models, model);
+  return found != nullptr && found->status.state == api::ModelState::kLoaded;
+}
+
 Result<api::Generation> AliasInference::Generate(api::GenerateRequest request,
                                                  std::shared_ptr<Waker> waker) {
   const std::shared_ptr<Entry> entry = Find(request.model);
@@ -182,7 +188,8 @@ Result<api::Generation> AliasInference::Generate(api::GenerateRequest request,
                                   : entry->Choose(request.user, number);
   std::optional<api::GenerateRequest> copy;
   // A prefix is pinned once, and a shadow's pin would outlive it.
-  const bool copied = !scores_label && !request.pin && IsCopied(entry->alias, number);
+  const bool copied = !scores_label && !request.pin && IsCopied(entry->alias, number) &&
+                      IsLoaded(entry->alias.shadow);
   if (copied) copy = CopyFor(request, entry->alias.shadow);
   request.model = target.model;
   ASSIGN_OR_RETURN(api::Generation generation,
@@ -203,7 +210,8 @@ Result<api::Encoding> AliasInference::Encode(api::EncodeRequest request,
   const uint64_t number = entry->next.fetch_add(1, std::memory_order_relaxed);
   const AliasTarget& target = entry->Choose(request.user, number);
   std::optional<api::EncodeRequest> copy;
-  if (IsCopied(entry->alias, number)) copy = CopyFor(request, entry->alias.shadow);
+  if (IsCopied(entry->alias, number) && IsLoaded(entry->alias.shadow))
+    copy = CopyFor(request, entry->alias.shadow);
   request.model = target.model;
   ASSIGN_OR_RETURN(api::Encoding encoding, models_.Encode(std::move(request), std::move(waker)));
   entry->Count(target);
@@ -248,8 +256,10 @@ std::vector<api::ModelInfo> AliasInference::Models() const {
   std::vector<api::ModelInfo> models = served;
   const std::shared_ptr<const Table> table = this->table();
   for (const std::shared_ptr<Entry>& entry : *table) {
-    // A model of that name, loaded after the aliases were set, stands above the alias.
-    if (api::FindModel(served, entry->alias.name) != nullptr) continue;
+    // A model of that name may have come into the folder after the aliases were set. Requests go to
+    // the alias.
+    std::erase_if(models, [&](const auto& model) { return model.id == entry->alias.name; });
+    for (api::ModelInfo& model : models) std::erase(model.aliases, entry->alias.name);
     const api::ModelInfo* described = nullptr;
     for (const AliasTarget& target : entry->alias.targets) {
       if (described == nullptr) described = api::FindModel(served, target.model);

@@ -63,6 +63,7 @@ class AliasInference final : public api::Inference {
   // Replaces all aliases. Counts of aliases and targets that stay are kept.
   void Set(std::vector<Alias> aliases);
   std::vector<Alias> Get() const;
+  bool Has(std::string_view name) const { return Find(name) != nullptr; }
 
   struct TargetCount {
     std::string alias, model;
@@ -108,6 +109,8 @@ class AliasInference final : public api::Inference {
 
   std::shared_ptr<const Table> table() const;
   std::shared_ptr<Entry> Find(std::string_view name) const;
+  // Copies load no model: a load could unload the one that answers.
+  bool IsLoaded(std::string_view model) const;
   // The first target of the alias `name`; nothing if there is no such alias.
   std::string FirstTarget(std::string_view name) const;
 

@@ -165,14 +165,15 @@ TEST_F(AliasInferenceTest, ListsAliasesBehindTheModels) {
                 {.name = "none", .targets = {{"gone", 1}}},
                 {.name = "small", .targets = {{"teacher", 1}}}});
   const std::vector<api::ModelInfo> models = aliases_.Models();
-  ASSERT_EQ(models.size(), 6u)
-      << "an alias without models and one with a model's name are left out";
-  EXPECT_EQ(models[4].id, "assistant");
-  EXPECT_EQ(models[4].max_model_len, 50) << "as the first model that is served";
-  EXPECT_EQ(models[4].digest, "") << "it stands for several";
-  EXPECT_THAT(models[4].targets, ::testing::ElementsAre("gone", "student", "teacher"));
-  EXPECT_EQ(models[5].id, "one");
-  EXPECT_EQ(models[5].digest, "digest-of-teacher");
+  ASSERT_EQ(models.size(), 6u) << "an alias without models is left out";
+  EXPECT_EQ(models[3].id, "assistant");
+  EXPECT_EQ(models[3].max_model_len, 50) << "as the first model that is served";
+  EXPECT_EQ(models[3].digest, "") << "it stands for several";
+  EXPECT_THAT(models[3].targets, ::testing::ElementsAre("gone", "student", "teacher"));
+  EXPECT_EQ(models[4].id, "one");
+  EXPECT_EQ(models[4].digest, "digest-of-teacher");
+  EXPECT_EQ(models[5].id, "small");
+  EXPECT_EQ(models[5].digest, "digest-of-teacher") << "in place of the model of that name";
 }
 
 TEST_F(AliasInferenceTest, CopiesRequestsToTheShadow) {
@@ -207,6 +208,19 @@ TEST_F(AliasInferenceTest, CopiesRequestsToTheShadow) {
   EXPECT_EQ(counts.completed, static_cast<uint64_t>(copies));
   EXPECT_EQ(counts.output_tokens, static_cast<uint64_t>(copies) * 2);
   EXPECT_EQ(counts.failed + counts.dropped, 0u);
+}
+
+TEST_F(AliasInferenceTest, CopiesLoadNoModel) {
+  aliases_.Set(
+      {{.name = "assistant", .targets = {{"teacher", 1}}, .shadow = "student", .shadow_share = 1}});
+  inference_.SetState("student", api::ModelState::kUnloaded);
+  ASSERT_TRUE(aliases_.Generate(Ask("assistant"), nullptr).ok());
+  inference_.SetState("student", api::ModelState::kLoaded);
+  ASSERT_TRUE(aliases_.Generate(Ask("assistant"), nullptr).ok());
+  ASSERT_NE(inference_.Generation(2), nullptr) << "the second is copied";
+  EXPECT_EQ(inference_.Generation(0)->request.model, "teacher");
+  EXPECT_EQ(inference_.Generation(1)->request.model, "teacher");
+  EXPECT_EQ(inference_.Generation(2)->request.model, "student");
 }
 
 TEST_F(AliasInferenceTest, DropsCopiesBeyondTheBound) {
