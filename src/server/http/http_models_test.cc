@@ -148,6 +148,8 @@ TEST_F(ModelsTest, AListMayReadTheFolderAgain) {
   EXPECT_TRUE(fake_.calls().empty());
   EXPECT_EQ(Ask(Get("/models?reload=1")).status, 200);
   EXPECT_THAT(fake_.calls(), ElementsAre("rescan"));
+  EXPECT_EQ(Ask(Get("/models?xreload=10")).status, 200);
+  EXPECT_THAT(fake_.calls(), ElementsAre("rescan"));
 }
 
 TEST_F(ModelsTest, AreNotImplementedWithoutAControl) {

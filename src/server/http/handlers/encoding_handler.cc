@@ -188,12 +188,11 @@ class EncodingHandler final : public Handler {
         api::ModelsFor(*connection_.request_context().caller(), inference().Models());
     const api::ModelInfo* const model = api::FindModel(models, call->request.model);
     if (model == nullptr) return connection_.RespondError(api::ModelNotFound(call->request.model));
-    LoadOrUnload(connection_, model->id, call->request.keep_alive,
-                 [this, call](const Status& status) {
-                   if (!status.ok()) return connection_.RespondError(status);
-                   connection_.Respond(200, JsonHeaders(call->ignored),
-                                       protocol::EncodingBody(*call, head_, api::EncodeResult()));
-                 });
+    LoadOrUnload(connection_, *model, call->request.keep_alive, [this, call](const Status& status) {
+      if (!status.ok()) return connection_.RespondError(status);
+      connection_.Respond(200, JsonHeaders(call->ignored),
+                          protocol::EncodingBody(*call, head_, api::EncodeResult()));
+    });
   }
 
   // Chooses the model and remembers its facts. The inference API rejects unknown models.

@@ -127,7 +127,7 @@ class GenerationHandler final : public Handler {
         *connection_.request_context().caller(), connection_.context().deps.inference->Models());
     const api::ModelInfo* const model = api::FindGenerator(models, call_->model);
     if (model == nullptr) return connection_.RespondError(api::ModelNotFound(call_->model));
-    LoadOrUnload(connection_, model->id, call_->keep_alive, [this](const Status& status) {
+    LoadOrUnload(connection_, *model, call_->keep_alive, [this](const Status& status) {
       if (!status.ok()) return connection_.RespondError(status);
       connection_.Respond(200, JsonHeaders(call_->ignored),
                           calls::LoadBody(kind_, *call_, UnixSeconds()));

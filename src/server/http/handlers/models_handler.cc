@@ -3,6 +3,7 @@
 
 #include "server/http/handlers/models_handler.h"
 
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <string>
@@ -15,6 +16,7 @@
 #include "protocol/json/json.h"
 #include "protocol/json/json_writer.h"
 #include "protocol/openai/models.h"
+#include "protocol/schema/query_parameters.h"
 #include "server/http/connection/connection.h"
 #include "server/http/handlers/body_work.h"
 #include "server/http/handlers/request_fields.h"
@@ -22,6 +24,20 @@
 
 namespace tutti::http {
 namespace {
+
+bool MayOperate(Connection& connection) {
+  const auto& principal = connection.request_context().decision().principal;
+  return principal != nullptr && auth::MayUse(*principal, auth::rules::kOperate).ok();
+}
+
+bool AsksForReload(std::string_view target) {
+  const size_t mark = std::min(target.find('?'), target.size());
+  const auto parameters = protocol::DecodeQuery(target.substr(std::min(mark + 1, target.size())));
+  return parameters.ok() &&
+         std::any_of(parameters->begin(), parameters->end(), [](const auto& parameter) {
+           return parameter.first == "reload" && parameter.second == "1";
+         });
+}
 
 Result<protocol::ModelCall> ParseNamed(std::string_view body,
                                        const protocol::ParseOptions& options) {
@@ -57,8 +73,10 @@ class ModelsHandler final : public Handler {
 
   void List() {
     api::ModelControl* const control = connection_.context().deps.control;
-    const std::string_view query = connection_.request().target;
-    if (control != nullptr && query.find("reload=1") != std::string_view::npos) control->Rescan();
+    // Reading the folder is work, which other callers than operators may not ask for at will.
+    if (control != nullptr && AsksForReload(connection_.request().target) &&
+        MayOperate(connection_))
+      control->Rescan();
     Respond(protocol::ModelListBody(api::ModelsFor(
         *connection_.request_context().caller(), connection_.context().deps.inference->Models())));
   }
@@ -115,23 +133,46 @@ std::unique_ptr<Handler> MakeModelsHandler(RouteId route, Connection& connection
   return std::make_unique<ModelsHandler>(route, connection);
 }
 
-void LoadOrUnload(Connection& connection, const std::string& model,
+namespace {
+
+// The models that have to be loaded for `model`: itself, the base of an adapter, the targets of an
+// alias.
+std::vector<std::string> ModelsBehind(const api::ModelInfo& model) {
+  if (!model.targets.empty()) return model.targets;
+  return {model.parent.empty() ? model.id : model.parent};
+}
+
+// Loads the models one after the other. Calls `then` with the first error, or at the end.
+void LoadEach(Connection& connection, std::vector<std::string> models,
+              std::optional<Duration> keep_alive, std::function<void(Status)> then) {
+  api::ModelControl* const control = connection.context().deps.control;
+  const std::string model = std::move(models.back());
+  models.pop_back();
+  control->Load(
+      model, connection.Later([&connection, control, model, keep_alive, models = std::move(models),
+                               then = std::move(then)](const Status& status) {
+        if (status.ok() && keep_alive.has_value()) control->KeepAlive(model, *keep_alive);
+        if (!status.ok() || models.empty()) return then(status);
+        LoadEach(connection, models, keep_alive, then);
+      }));
+}
+
+}  // namespace
+
+void LoadOrUnload(Connection& connection, const api::ModelInfo& model,
                   std::optional<Duration> keep_alive, std::function<void(Status)> then) {
   api::ModelControl* const control = connection.context().deps.control;
   if (control == nullptr) return then(OkStatus());
-  if (keep_alive != Duration::zero()) {
-    return control->Load(model, connection.Later([control, model, keep_alive,
-                                                  then = std::move(then)](const Status& status) {
-      if (status.ok() && keep_alive.has_value()) control->KeepAlive(model, *keep_alive);
-      then(status);
-    }));
-  }
+  if (keep_alive != Duration::zero())
+    return LoadEach(connection, ModelsBehind(model), keep_alive, std::move(then));
+  // Others may use the base of an adapter and the targets of an alias.
+  const bool alone = model.parent.empty() && model.targets.empty();
   // A client that may not operate the server ends a model's stay only if it is not pinned.
-  const auto& principal = connection.request_context().decision().principal;
-  if (principal != nullptr && auth::MayUse(*principal, auth::rules::kOperate).ok()) {
-    control->Unload(model, [](const Status&) {});
+  if (alone && MayOperate(connection)) {
+    control->Unload(model.id, [](const Status&) {});
   } else {
-    control->KeepAlive(model, Duration::zero());
+    for (const std::string& behind : ModelsBehind(model))
+      control->KeepAlive(behind, Duration::zero());
   }
   then(OkStatus());
 }
