@@ -35,6 +35,7 @@ class Callers {
 
   api::Inference& inference() { return admission_; }
   aliases::AliasInference& aliases() { return aliases_; }
+  const aliases::AliasInference& aliases() const { return aliases_; }
   // Applies the limits, weights, cache scopes and aliases of other settings. On an error nothing
   // changes. `apply` false: only checks them. Errors: invalid_value.
   Status Configure(const Settings& settings, bool apply);

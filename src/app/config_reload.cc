@@ -53,12 +53,13 @@ Result<http::ReloadReport> ConfigReload::Run() {
   const MutexLock lock(mutex_);
   Result<http::ReloadReport> report = ReadAndApply();
   CountReload(*parts_.metrics, report.ok());
+  // Also after one that is refused: it may name a model that is new in the folder.
+  if (done_ != nullptr) done_();
   if (!report.ok()) {
     parts_.log->Error("config.invalid", {{"why", report.status().message()},
                                          {"effect", "the settings have not changed"}});
     return report;
   }
-  if (done_ != nullptr) done_();
   parts_.log->Info("config.reloaded", {{"applied", Joined(report->applied)},
                                        {"needs_restart", Joined(report->needs_restart)}});
   return report;
@@ -77,10 +78,10 @@ Result<http::ReloadReport> ConfigReload::ReadAndApply() {
   Callers& callers = parts_.state->callers();
   RETURN_IF_ERROR(callers.Configure(next, /*apply=*/false));
   if (served_ != nullptr) RETURN_IF_ERROR(aliases::CheckAliases(next.aliases(), served_()));
+  RETURN_IF_ERROR(authority.Configure(known));  // changes nothing if it fails
 
   // Nothing below this line fails.
-  RETURN_IF_ERROR(authority.Configure(known));
-  RETURN_IF_ERROR(callers.Configure(next, /*apply=*/true));
+  RETURN_IF_ERROR(callers.Configure(next, /*apply=*/true));  // was checked above
   servers();
   mqtt();
   parts_.log->SetLevel(level);

@@ -50,7 +50,7 @@ class ConfigReload {
     served_ = std::move(served);
   }
 
-  // Called after each reload that was applied. Call this before the first Run().
+  // Called after each reload, also after one that was refused. Call this before the first Run().
   void AfterReload(std::function<void()> done) { done_ = std::move(done); }
 
   // Errors: those of Settings::Resolve, and of the parts for the option at fault; nothing has

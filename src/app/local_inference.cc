@@ -60,12 +60,14 @@ Result<OpenedModel> LocalInference::Open(const ModelRef& ref, bool fuse) const {
 }
 
 Result<OpenedModel> LocalInference::OpenInBackground(const ModelRef& ref) const {
-  return OpenedModel::Open(ref, {.settings = &settings_,
-                                 .clock = &clock_,
-                                 .metrics = metrics_,
-                                 .version = kVersion,
-                                 .prefixes = prefixes_,
-                                 .pack_threads = std::max(1, device_->threads() / 2)});
+  return WithoutThrowing([&] {
+    return OpenedModel::Open(ref, {.settings = &settings_,
+                                   .clock = &clock_,
+                                   .metrics = metrics_,
+                                   .version = kVersion,
+                                   .prefixes = prefixes_,
+                                   .pack_threads = std::max(1, device_->threads() / 2)});
+  });
 }
 
 Status LocalInference::Load(OpenedModel model, std::function<bool(size_t, size_t)> progress,
@@ -86,6 +88,11 @@ Result<std::shared_ptr<const gateway::ServedModel>> LocalInference::Make(
 }
 
 Status LocalInference::Serve(const std::shared_ptr<const gateway::ServedModel>& served) {
+  return WithoutThrowing([&] { return ServeWithAdapters(served); });
+}
+
+Status LocalInference::ServeWithAdapters(
+    const std::shared_ptr<const gateway::ServedModel>& served) {
   std::vector<std::shared_ptr<const gateway::ServedModel>> adapters;
   const std::vector<KeptAdapter> kept = KeptAdaptersOf(*served);
   for (const KeptAdapter& adapter : kept) {

@@ -109,6 +109,7 @@ class LocalInference final : public Backend {
   Status ready() const override;
 
  private:
+  Status ServeWithAdapters(const std::shared_ptr<const gateway::ServedModel>& served);
   std::vector<std::shared_ptr<const gateway::ServedModel>> Served() const;
   struct KeptAdapter {
     AdapterRef ref;

@@ -75,9 +75,11 @@ std::vector<ServedName> NamesOf(const std::vector<ModelRef>& models,
 // Adapters change models that generate.
 Status CheckAdapterBases(const std::vector<AdapterRef>& adapters,
                          const std::vector<ModelRef>& models,
-                         const std::vector<OpenedModel>& opened) {
+                         const std::vector<OpenedModel>& opened,
+                         const std::vector<std::string>& in_folder) {
   for (const AdapterRef& adapter : adapters) {
-    bool found = false;
+    // What a model of the folder is shows when it is loaded.
+    bool found = std::find(in_folder.begin(), in_folder.end(), adapter.base) != in_folder.end();
     for (size_t i = 0; i < models.size(); ++i) {
       const bool meant = adapter.base.empty() || adapter.base == models[i].served_name;
       found = found || (meant && opened[i].generates());
@@ -88,6 +90,22 @@ Status CheckAdapterBases(const std::vector<AdapterRef>& adapters,
                                " needs a model that generates text; name it BASE/NAME=PATH");
   }
   return OkStatus();
+}
+
+// Names of the models in the folder of --models; empty without one.
+Result<std::vector<std::string>> NamesInFolder(const Settings& settings) {
+  if (!settings.IsSet("models")) return std::vector<std::string>();
+  ASSIGN_OR_RETURN(const std::vector<ModelRef> models, ModelsInFolder(settings.Text("models")));
+  return ServedNames(models);
+}
+
+// Adapters of the settings, with models of the command line and of the folder as bases.
+Result<std::vector<AdapterRef>> AdaptersFor(const Settings& settings,
+                                            const std::vector<ModelRef>& models,
+                                            const std::vector<std::string>& in_folder) {
+  std::vector<std::string> names = ServedNames(models);
+  names.insert(names.end(), in_folder.begin(), in_folder.end());
+  return AdaptersFromSettings(settings, names);
 }
 
 // The folder of --lora-folder, absolute. Errors: invalid_value.
@@ -209,11 +227,11 @@ Status Serve(const Settings& settings, const std::vector<ModelRef>& models) {
   RETURN_IF_ERROR(CheckModelNames(models));
   RETURN_IF_ERROR(CheckSemanticModels(settings, ServedNames(models)));
   if (settings.On("kserve.test_models")) RETURN_IF_ERROR(CheckTestModels(models));
-  ASSIGN_OR_RETURN(std::vector<AdapterRef> adapters,
-                   AdaptersFromSettings(settings, ServedNames(models)));
+  ASSIGN_OR_RETURN(const std::vector<std::string> in_folder, NamesInFolder(settings));
+  ASSIGN_OR_RETURN(std::vector<AdapterRef> adapters, AdaptersFor(settings, models, in_folder));
   inference.Expect(ServedNames(models));
   ASSIGN_OR_RETURN(std::vector<OpenedModel> opened, OpenAll(inference, models));
-  RETURN_IF_ERROR(CheckAdapterBases(adapters, models, opened));
+  RETURN_IF_ERROR(CheckAdapterBases(adapters, models, opened, in_folder));
   std::vector<std::string> adapter_names;
   for (const AdapterRef& adapter : adapters) adapter_names.push_back(adapter.name);
   inference.UseAdapters(std::move(adapters));
@@ -232,6 +250,10 @@ Status Serve(const Settings& settings, const std::vector<ModelRef>& models) {
   RETURN_IF_ERROR(aliases::CheckAliases(settings.aliases(), served_names()));
   service->CheckAliasesAgainst(served_names);
   service->AfterReload([&manager] { manager.Rescan(); });
+  if (adapter_manager.has_value()) {
+    adapter_manager->RefuseNames(
+        [&service](std::string_view name) { return service->IsAlias(name); });
+  }
 
   RETURN_IF_ERROR(service->Start());
   // The port answers health probes while the weights are read.
@@ -336,11 +358,11 @@ Status RunWorker(const Settings& settings, const std::vector<ModelRef>& models) 
   ModelManager manager(std::move(manager_options), inference, log);
   manager.OnChange([&models_changed] { models_changed.store(true); });
   ASSIGN_OR_RETURN(const Caches caches, Caches::Open(settings, inference));
-  ASSIGN_OR_RETURN(std::vector<AdapterRef> adapters,
-                   AdaptersFromSettings(settings, ServedNames(models)));
+  ASSIGN_OR_RETURN(const std::vector<std::string> in_folder, NamesInFolder(settings));
+  ASSIGN_OR_RETURN(std::vector<AdapterRef> adapters, AdaptersFor(settings, models, in_folder));
   inference.Expect(ServedNames(models));
   ASSIGN_OR_RETURN(std::vector<OpenedModel> opened, OpenAll(inference, models));
-  RETURN_IF_ERROR(CheckAdapterBases(adapters, models, opened));
+  RETURN_IF_ERROR(CheckAdapterBases(adapters, models, opened, in_folder));
   inference.UseAdapters(std::move(adapters));
   RETURN_IF_ERROR(manager.List(models, BytesOf(opened)));
   const auto decoders = std::count_if(opened.begin(), opened.end(),

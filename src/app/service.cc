@@ -247,6 +247,8 @@ Service::Service(const Settings& settings, Backend& backend, telemetry::MetricsR
               backend.memory_level(), backend.clock(), log),
       collectors_(CollectAll(metrics, *state_, backend.models(), memory_)) {}
 
+bool Service::IsAlias(std::string_view name) const { return state_->callers().aliases().Has(name); }
+
 Result<std::unique_ptr<Service>> Service::Create(const Settings& settings, Backend& backend,
                                                  Caches caches, telemetry::MetricsRegistry& metrics,
                                                  Logger& log) {

@@ -97,6 +97,7 @@ class Service {
   State& state() { return *state_; }
   MemoryWatch& memory() { return memory_; }
 
+  bool IsAlias(std::string_view name) const;  // any thread
   // The models that [[alias]] tables may name; without it, any. Call it before Start().
   void CheckAliasesAgainst(std::function<std::vector<std::string>()> served) {
     reload_->CheckAliasesAgainst(std::move(served));

@@ -190,8 +190,8 @@ Result<std::unique_ptr<State>> State::Open(const Settings& settings,
     if (folder.empty()) return state;
     ASSIGN_OR_RETURN(
         state->control_,
-        control::ControlServer::Open(folder, [&state = *state, &backend](std::string_view asked) {
-          if (asked == kModelsRequest) return ModelsAnswer(backend.models().Models());
+        control::ControlServer::Open(folder, [&state = *state](std::string_view asked) {
+          if (asked == kModelsRequest) return ModelsAnswer(state.inference().Models());
           if (IsCacheRequest(asked)) return AnswerCacheControl(state.caches_, asked);
           if (jobs::IsJobsRequest(asked))
             return jobs::HandleControl(*state.store_, &state.jobs_, asked, UnixMillis());

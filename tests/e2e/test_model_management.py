@@ -6,6 +6,7 @@ import os
 import pathlib
 import shutil
 import signal
+import subprocess
 import tempfile
 import threading
 import time
@@ -248,6 +249,15 @@ class Control(Folder):
         server.get("/models?reload=1")
         eventually(lambda: server.models() == ["one", "two"], server.log)
         self.assertEqual(chat(server, "two")[0], 200)
+
+    def test_a_model_may_get_a_file_of_another_form(self):
+        self.add("one")
+        server = self.start()
+        file = os.path.join(self.folder, "one.gguf")
+        subprocess.run([os.environ["E2E_BINARY"], "pack", file, os.path.join(self.folder, "one.tutti")], check=True, capture_output=True)
+        os.unlink(file)
+        server.get("/models?reload=1")
+        eventually(lambda: chat(server, "one")[0] == 200, server.log)
 
 
 class Memory(Folder):

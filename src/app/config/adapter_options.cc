@@ -80,6 +80,11 @@ Result<std::vector<AdapterRef>> AdaptersFromSettings(const Settings& settings,
     }
     if (!adapter.base.empty()) adapter.name.erase(0, adapter.base.size() + 1);
     RETURN_IF_ERROR(CheckAdapterName(adapter.name));
+    if (adapter.name.find('/') != std::string::npos) {
+      return InvalidArgument("invalid_value",
+                             fmt::format("--lora: no model is called as {} begins; write BASE/NAME",
+                                         Quote(adapter.name)));
+    }
     if (names.insert(adapter.name).second) continue;
     return InvalidArgument(
         "invalid_value",

@@ -51,5 +51,10 @@ TEST(AdapterOptions, RefusesTakenNames) {
   }
 }
 
+TEST(AdapterOptions, RefusesABaseThatNoModelHas) {
+  const auto adapters = AdaptersFromSettings(WithLoras("caht/sql=x"), {"chat"});
+  EXPECT_THAT(adapters.status().message(), HasSubstr("no model is called as \"caht/sql\" begins"));
+}
+
 }  // namespace
 }  // namespace tutti::app

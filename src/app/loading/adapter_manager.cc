@@ -4,6 +4,7 @@
 #include <sys/resource.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <filesystem>
 #include <new>
@@ -18,8 +19,9 @@
 namespace tutti::app {
 namespace {
 
-constexpr size_t kMaxWaiting = 64;  // loads that have not begun
-constexpr int kNice = 10;           // as the compiler of grammars
+constexpr std::chrono::minutes kBasePatience(10);  // that a base may take to be loaded
+constexpr size_t kMaxWaiting = 64;                 // loads that have not begun
+constexpr int kNice = 10;                          // as the compiler of grammars
 
 // Codes of files are many; clients get one for all of them, with the message.
 Status ForClients(Status status) {
@@ -57,9 +59,10 @@ Result<std::string> AdapterManager::InFolder(const std::string& path) const {
 }
 
 Status AdapterManager::LoadNow(const api::AdapterRequest& request) {
+  if (taken_ != nullptr && taken_(request.name)) return gateway::AdapterExists(request.name);
   gateway::Gateway& gateway = inference_.gateway();
   ASSIGN_OR_RETURN(const std::shared_ptr<const gateway::ServedModel> base,
-                   gateway.Find(request.base));
+                   gateway.FindWithin(request.base, kBasePatience));
   // Those of unloaded models count too: they come back.
   const std::vector<AdapterRef> kept = inference_.KeptAdapters();
   const bool replaced = std::any_of(kept.begin(), kept.end(), [&](const AdapterRef& adapter) {

@@ -31,6 +31,9 @@ class AdapterManager final : public api::AdapterControl {
   AdapterManager(LocalInference& inference, Options options, Logger& log);
   ~AdapterManager() override;
 
+  // Names that adapters may not have, besides those of models: of aliases. Call it before Load().
+  void RefuseNames(std::function<bool(std::string_view)> taken) { taken_ = std::move(taken); }
+
   void Load(api::AdapterRequest request, Done done) override;
   void Unload(const std::string& name, Done done) override;
 
@@ -41,6 +44,7 @@ class AdapterManager final : public api::AdapterControl {
   LocalInference& inference_;
   const Options options_;
   Logger& log_;
+  std::function<bool(std::string_view)> taken_;
   Strand strand_;  // last: its tasks use the others
 };
 

@@ -839,17 +839,28 @@ void ModelManager::RunRescan() {
   Publish();
 }
 
-// Entries in use stay, also without their files.
+// Entries in use stay, also without their files. The files of others are read again: they may have
+// been replaced, in another form too, or mended.
 void ModelManager::MergeFolder(std::vector<ModelRef> found) {
+  const auto rests = [](const Entry& entry) {
+    return entry.in_folder && entry.wanted == 0 &&
+           (entry.state == ModelState::kUnloaded || entry.state == ModelState::kFailed);
+  };
   std::set<std::string> there;
   for (const ModelRef& ref : found) there.insert(ref.served_name);
   std::erase_if(entries_, [&](const auto& entry) {
-    const bool rests = entry->state == ModelState::kUnloaded || entry->state == ModelState::kFailed;
-    return entry->in_folder && rests && entry->wanted == 0 &&
-           !there.contains(entry->ref.served_name);
+    return rests(*entry) && !there.contains(entry->ref.served_name);
   });
   for (ModelRef& ref : found) {
-    if (FindLocked(ref.served_name) != nullptr) continue;
+    if (Entry* const listed = FindLocked(ref.served_name); listed != nullptr) {
+      if (!rests(*listed)) continue;
+      listed->ref = std::move(ref);
+      listed->known = false;
+      listed->opened.reset();
+      listed->state = ModelState::kUnloaded;
+      listed->failure = OkStatus();
+      continue;
+    }
     auto entry = std::make_unique<Entry>();
     entry->info.id = ref.served_name;
     entry->info.created_unix_s = UnixSeconds();
