@@ -74,6 +74,13 @@ void TokenStream::Filter(StreamEvent* event) {
 
 void TokenStream::Append(StreamEvent event) {
   Filter(&event);
+  if (temperature_ != 1 && event.logprobs.has_value()) {
+    const auto divide = [this](Logprob& one) {
+      one.logprob = static_cast<float>(static_cast<double>(one.logprob) / temperature_);
+    };
+    divide(event.logprobs->chosen);
+    for (Logprob& other : event.logprobs->top) divide(other);
+  }
   if (!has_token_ && event.kind != StreamEvent::Kind::kStarted) {
     has_token_ = true;
     if (observer_ != nullptr) observer_->FirstToken();

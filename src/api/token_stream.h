@@ -38,6 +38,8 @@ class TokenStream {
   // `budget`: maximum number of reasoning tokens per choice.
   void FilterReasoning(ReasoningMode mode, const ReasoningTags& tags, int choices,
                        std::optional<int> budget = {});
+  // Divides the log-probabilities of later events by `temperature`, which is above 0.
+  void DivideLogprobs(double temperature) { temperature_ = temperature; }
   // Passes the filtered text to one parser per choice; call it before the first token.
   void ParseOutput(std::vector<std::unique_ptr<OutputParser>> parsers);
   void Append(StreamEvent event);  // not kEnd; CHECKs that the stream has not ended
@@ -78,6 +80,7 @@ class TokenStream {
   std::shared_ptr<RequestObserver> observer_;  // writer only; null after the end
   bool has_token_ = false;                     // writer only
   int reasoning_tokens_ = 0;                   // writer only
+  double temperature_ = 1;                     // writer only; divides log-probabilities
   std::vector<FilteredChoice> reasoning_;      // writer only; of each choice; empty: text passes
   std::vector<std::unique_ptr<OutputParser>> parsers_;  // writer only; of each choice
   std::unique_ptr<Chunk> first_;

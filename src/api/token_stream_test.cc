@@ -43,6 +43,21 @@ TEST(TokenStream, AReaderSeesEveryEventOnceAndInOrderWhileTheWriterAppends) {
   EXPECT_TRUE(stream.ended());
 }
 
+TEST(TokenStream, ATemperatureDividesLogProbabilities) {
+  TokenStream stream(nullptr);
+  stream.DivideLogprobs(2);
+  StreamEvent event = Text("");
+  event.kind = StreamEvent::Kind::kPromptToken;
+  event.logprobs.emplace().chosen.logprob = -3;
+  event.logprobs->top.push_back({.logprob = -1, .bytes = ""});
+  stream.Append(std::move(event));
+  TokenStream::Cursor cursor(stream);
+  const StreamEvent* const read = cursor.Next();
+  ASSERT_NE(read, nullptr);
+  EXPECT_EQ(read->logprobs->chosen.logprob, -1.5f);
+  EXPECT_EQ(read->logprobs->top[0].logprob, -0.5f);
+}
+
 // The terminal event could be read a moment before ended() was true, and asking for the status then
 // ended the program.
 TEST(TokenStream, WhoeverReadsTheTerminalEventMayAskForTheStatus) {

@@ -198,6 +198,15 @@ struct Continuation {
   // `text` is among `others` of another request with the same prompt. If it is one token, this
   // request computes nothing.
   bool covered = false;
+  // What a classifier, which reads no question, needs to know of the question.
+  struct Classes {
+    size_t text_bytes = 0;   // of the chat's last message: what stands before the question
+    bool yes_or_no = false;  // `text` is yes, and the one of `others` is no
+    // The classes that `text` and `others` mean, in this order. Empty: they are the names.
+    std::vector<std::string> names = {};
+    friend bool operator==(const Classes&, const Classes&) = default;
+  };
+  Classes classes = {};
   friend bool operator==(const Continuation&, const Continuation&) = default;
 };
 
@@ -446,8 +455,11 @@ struct ModelInfo {
   bool generates = true;               // Inference::Generate
   std::optional<EncoderInfo> encoder;  // absent: the model gives neither vectors nor scores
   SamplingDefaults sampling;           // the gateway applies them to unset parameters
-  std::string tool_format;             // how it writes tool calls: "hermes"; empty: not at all
-  bool fills_middle = false;           // takes TextPrompt::suffix
+  // Divides the log-probabilities of continuations. 0: not known, as for an alias of several models
+  // with different ones.
+  double decision_temperature = 1;
+  std::string tool_format;    // how it writes tool calls: "hermes"; empty: not at all
+  bool fills_middle = false;  // takes TextPrompt::suffix
   std::shared_ptr<const TokenizerInfo> tokenizer;  // null: not known
   // Serves generate and tokenize requests with unknown model names; set by services/admission.
   bool answers_any_name = false;

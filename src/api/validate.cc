@@ -132,6 +132,12 @@ Status ValidateRequest(const GenerateRequest& request) {
     RETURN_IF_ERROR(CheckSize("continuation", continuation.others.size(), kMaxLabels - 1));
     RETURN_IF_ERROR(CheckLabel(continuation.text));
     for (const std::string& other : continuation.others) RETURN_IF_ERROR(CheckLabel(other));
+    const Continuation::Classes& classes = continuation.classes;
+    const size_t labels = 1 + continuation.others.size();
+    if ((!classes.names.empty() && classes.names.size() != labels) ||
+        (classes.yes_or_no && labels != 2))
+      return BadValue("continuation", "the labels and the names of their classes do not match");
+    for (const std::string& name : classes.names) RETURN_IF_ERROR(CheckLabel(name));
   }
   if (request.score_only) {
     if (p.max_tokens.value_or(0) != 0)
@@ -277,6 +283,7 @@ size_t RequestBytes(const GenerateRequest& request) {
   if (request.continuation) {
     bytes += request.continuation->text.size();
     for (const std::string& other : request.continuation->others) bytes += other.size();
+    for (const std::string& name : request.continuation->classes.names) bytes += name.size();
   }
   return bytes;
 }

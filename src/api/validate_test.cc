@@ -60,6 +60,21 @@ TEST(ValidateRequest, EveryFieldOutOfRangeIsRefusedByItsName) {
       {"stop", [](auto& r) { r.sampling.stop.assign(17, "x"); }},
       {"logprobs", [](auto& r) { r.sampling.logprobs = 21; }},
       {"prompt_logprobs", [](auto& r) { r.sampling.prompt_logprobs = -2; }},
+      {"continuation",
+       [](auto& r) {
+         r.score_only = true;
+         r.continuation = {.text = "a", .others = {"b"}, .classes = {.names = {"c"}}};
+       }},
+      {"continuation",
+       [](auto& r) {
+         r.score_only = true;
+         r.continuation = {.text = "a", .others = {"b", "c"}, .classes = {.yes_or_no = true}};
+       }},
+      {"continuation",
+       [](auto& r) {
+         r.score_only = true;
+         r.continuation = {.text = "a", .classes = {.names = {""}}};
+       }},
       {"max_tokens", [](auto& r) { r.sampling.max_tokens = 0; }},
       {"max_tokens", [](auto& r) { r.score_only = true; }},
       {"min_tokens", [](auto& r) { r.sampling.min_tokens = 9; }},

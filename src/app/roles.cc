@@ -17,6 +17,7 @@
 
 #include "app/caches.h"
 #include "app/config/adapter_options.h"
+#include "app/config/decision_temperature.h"
 #include "app/config/encoder_options.h"
 #include "app/config/options.h"
 #include "app/config/remote_options.h"
@@ -130,7 +131,7 @@ Status CheckFlags(const Settings& settings) {
     const bool workers = option.group == OptionGroup::kModel || key.starts_with("lora") ||
                          key.starts_with("prefix-") || key == "max-loras" || key == "models" ||
                          key == "pin" || key == "keep-alive" || key == "memory.budget" ||
-                         key.starts_with("load.") ||
+                         key.starts_with("load.") || key == "decision-temperature" ||
                          (key.starts_with("cache.") && !key.starts_with("cache.semantic."));
     if (!workers || settings.SourceOf(key) != Source::kFlag) continue;
     return InvalidArgument(
@@ -229,6 +230,9 @@ Status Serve(const Settings& settings, const std::vector<ModelRef>& models) {
   if (settings.On("kserve.test_models")) RETURN_IF_ERROR(CheckTestModels(models));
   ASSIGN_OR_RETURN(const std::vector<std::string> in_folder, NamesInFolder(settings));
   ASSIGN_OR_RETURN(std::vector<AdapterRef> adapters, AdaptersFor(settings, models, in_folder));
+  // A folder may hold further models of any name.
+  if (!settings.IsSet("models"))
+    RETURN_IF_ERROR(CheckDecisionTemperatures(settings, ServedNames(models)));
   inference.Expect(ServedNames(models));
   ASSIGN_OR_RETURN(std::vector<OpenedModel> opened, OpenAll(inference, models));
   RETURN_IF_ERROR(CheckAdapterBases(adapters, models, opened, in_folder));
@@ -360,6 +364,9 @@ Status RunWorker(const Settings& settings, const std::vector<ModelRef>& models) 
   ASSIGN_OR_RETURN(const Caches caches, Caches::Open(settings, inference));
   ASSIGN_OR_RETURN(const std::vector<std::string> in_folder, NamesInFolder(settings));
   ASSIGN_OR_RETURN(std::vector<AdapterRef> adapters, AdaptersFor(settings, models, in_folder));
+  // A folder may hold further models of any name.
+  if (!settings.IsSet("models"))
+    RETURN_IF_ERROR(CheckDecisionTemperatures(settings, ServedNames(models)));
   inference.Expect(ServedNames(models));
   ASSIGN_OR_RETURN(std::vector<OpenedModel> opened, OpenAll(inference, models));
   RETURN_IF_ERROR(CheckAdapterBases(adapters, models, opened, in_folder));

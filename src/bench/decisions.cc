@@ -142,8 +142,9 @@ class DecisionsBench {
     Say(session_.summary());
     Say(fmt::format("texts of {} tokens, {} labels, {} clients", options_.tokens, options_.labels,
                     options_.clients));
-    Say(fmt::format("{:>9} {:>6} {:>9} {:>12} {:>10} {:>7} {:>7} {:>24}", "questions", "calls",
-                    "seconds", "decisions/s", "limit/s", "rows", "shared", "call ms p50/p95/p99"));
+    Say(fmt::format("{:>9} {:>6} {:>9} {:>12} {:>10} {:>7} {:>7} {:>9} {:>24}", "questions",
+                    "calls", "seconds", "decisions/s", "limit/s", "rows", "shared", "rows/step",
+                    "call ms p50/p95/p99"));
     for (size_t i = 0; i < options_.questions.size(); ++i)
       RETURN_IF_ERROR(Measure(static_cast<int>(i), options_.questions[i]));
     Say("rows: tokens computed for a decision; shared: tokens of it from the prefix cache; limit: "
@@ -185,9 +186,11 @@ class DecisionsBench {
     for (const DecidedCall& call : RunDecisions(inference, warmup, 1).calls)
       RETURN_IF_ERROR(call.status);
     const bool steady = calibration_.AtFullSpeed();
-    const uint64_t before = session_.engine().stats().prompt_tokens_computed;
+    const engine::EngineStats before = session_.engine().stats();
     const DecisionsRow row = RunDecisions(inference, bodies, options_.clients);
-    const uint64_t computed = session_.engine().stats().prompt_tokens_computed - before;
+    const engine::EngineStats after = session_.engine().stats();
+    const uint64_t computed = after.prompt_tokens_computed - before.prompt_tokens_computed;
+    const uint64_t steps = after.steps - before.steps;
     const bool slowed = !(calibration_.AtFullSpeed() && steady);
 
     int64_t prompt = 0, cached = 0;
@@ -214,8 +217,10 @@ class DecisionsBench {
     best_rate_ = std::max(best_rate_, rate);
     const bool stable = IsStable(WindowRates(ends, 3));
     Say(fmt::format(
-        "{:>9} {:>6} {:>9.2f} {:>12.1f} {:>10.1f} {:>7.1f} {:>7.1f} {:>24}  answers {}{}{}",
+        "{:>9} {:>6} {:>9.2f} {:>12.1f} {:>10.1f} {:>7.1f} {:>7.1f} {:>9.0f} {:>24}  answers "
+        "{}{}{}",
         questions, done, row.seconds, rate, limit, rows, static_cast<double>(cached) / decisions,
+        static_cast<double>(computed) / std::max(1.0, static_cast<double>(steps)),
         MillisText(PercentilesOf(latency)), equal ? "equal" : "DIFFER",
         stable ? "" : "  (unstable)", slowed ? "  (machine slowed)" : ""));
     rows_.push_back(boost::json::object{{"questions", questions},
@@ -227,6 +232,7 @@ class DecisionsBench {
                                         {"prompt_tokens", prompt},
                                         {"cached_tokens", cached},
                                         {"computed_tokens", computed},
+                                        {"steps", steps},
                                         {"call_ms", MillisJson(PercentilesOf(latency))},
                                         {"equal", equal},
                                         {"stable", stable},

@@ -44,6 +44,7 @@ constexpr std::array kKeys = std::to_array<KeysOfTopic>({
     {"prefix-folder", "caching"},
     {"speculate", "model"},
     {"draft", "model"},
+    {"decision-temperature", "model"},
     {"lora", "model"},
     {"lora-folder", "model"},
     {"max-loras", "model"},

@@ -1,6 +1,8 @@
 #include "cluster/inference_codec.h"
 
+#include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstdint>
 #include <utility>
 
@@ -262,6 +264,10 @@ void ToWire(const api::GenerateRequest& request, TimePoint now, v1::WireGenerate
     continuation->set_text(request.continuation->text);
     for (const std::string& other : request.continuation->others) continuation->add_others(other);
     continuation->set_covered(request.continuation->covered);
+    const api::Continuation::Classes& classes = request.continuation->classes;
+    continuation->set_text_bytes(classes.text_bytes);
+    continuation->set_yes_or_no(classes.yes_or_no);
+    for (const std::string& name : classes.names) continuation->add_class_names(name);
   }
   if (request.max_reasoning_tokens) wire->set_max_reasoning_tokens(*request.max_reasoning_tokens);
   if (request.constraint) {
@@ -290,9 +296,13 @@ api::GenerateRequest FromWire(const v1::WireGenerate& wire, TimePoint now) {
   request.prediction = wire.prediction();
   if (wire.has_continuation()) {
     const v1::WireContinuation& from = wire.continuation();
-    request.continuation = api::Continuation{.text = from.text(),
-                                             .others = {from.others().begin(), from.others().end()},
-                                             .covered = from.covered()};
+    request.continuation = api::Continuation{
+        .text = from.text(),
+        .others = {from.others().begin(), from.others().end()},
+        .covered = from.covered(),
+        .classes = {.text_bytes = from.text_bytes(),
+                    .yes_or_no = from.yes_or_no(),
+                    .names = {from.class_names().begin(), from.class_names().end()}}};
   }
   if (wire.has_max_reasoning_tokens()) request.max_reasoning_tokens = wire.max_reasoning_tokens();
   if (wire.has_constraint()) {
@@ -517,6 +527,7 @@ void ToWire(const api::ModelInfo& model, v1::WireModel* wire) {
   files->set_bytes(model.files.bytes);
   files->set_parameters(model.files.parameters);
   files->set_modified_unix_s(model.files.modified_unix_s);
+  wire->set_decision_temperature(model.decision_temperature);
   if (model.tokenizer != nullptr) {
     v1::WireTokenizerInfo* const tokenizer = wire->mutable_tokenizer();
     tokenizer->set_bos(model.tokenizer->bos);
@@ -570,6 +581,8 @@ api::ModelInfo FromWire(const v1::WireModel& wire) {
                  .bytes = wire.files().bytes(),
                  .parameters = wire.files().parameters(),
                  .modified_unix_s = wire.files().modified_unix_s()};
+  const double temperature = wire.decision_temperature();
+  model.decision_temperature = std::isfinite(temperature) ? std::max(temperature, 0.0) : 0;
   if (wire.has_tokenizer()) {
     const v1::WireTokenizerInfo& tokenizer = wire.tokenizer();
     api::TokenizerInfo info;

@@ -73,7 +73,10 @@ api::GenerateRequest FullRequest() {
   request.score_only = true;
   request.prediction = "as it will be";
   request.max_reasoning_tokens = 7;
-  request.continuation = {.text = "a", .others = {"b", "c"}, .covered = true};
+  request.continuation = {.text = "a",
+                          .others = {"b", "c"},
+                          .covered = true,
+                          .classes = {.text_bytes = 4, .yes_or_no = true, .names = {"d"}}};
   request.constraint = {.kind = api::Constraint::Kind::kChoice,
                         .text = "t",
                         .choices = {"a", "b\xff"},

@@ -15,6 +15,7 @@
 #include "base/quote.h"
 #include "chat_template/tool_arguments.h"
 #include "gateway/answer_rules.h"
+#include "gateway/classify.h"
 #include "gateway/prompt.h"
 
 namespace tutti::gateway {
@@ -69,7 +70,7 @@ Status CheckGenerates(const ServedModel& model) {
 // Whether another request of the same question covers this one's label.
 bool NothingToCompute(const ServedModel& model, const api::GenerateRequest& request) {
   return request.continuation && request.continuation->covered &&
-         EncodeLabel(model, request.continuation->text).size() == 1;
+         (Classifies(model, request) || EncodeLabel(model, request.continuation->text).size() == 1);
 }
 
 // A chat as text for a model without a chat template, up to where a label follows.
@@ -387,9 +388,16 @@ Result<api::Generation> Gateway::Defer(std::string model, api::GenerateRequest r
 Status Gateway::Resume(std::shared_ptr<const ServedModel> model, api::GenerateRequest request,
                        std::shared_ptr<api::TokenStream> stream, WaitControl& control) try {
   NoteUse(*model, request.keep_alive);
-  RETURN_IF_ERROR(CheckGenerates(*model));
+  const bool classifies = Classifies(*model, request);
+  if (!classifies) RETURN_IF_ERROR(CheckGenerates(*model));
   if (NothingToCompute(*model, request)) {
     stream->Finish(OkStatus(), {}, {});
+    return OkStatus();
+  }
+  if (classifies) {
+    ASSIGN_OR_RETURN(std::shared_ptr<api::Cancellable> encoding,
+                     Classify(*model, std::move(request), std::move(stream)));
+    control.Attach(std::move(encoding));
     return OkStatus();
   }
   KeepMemoryReserve();
@@ -417,12 +425,20 @@ Result<Gateway::Stepwise> Gateway::Accept(api::GenerateRequest request,
                                           std::shared_ptr<Waker> waker, bool stepwise) {
   ASSIGN_OR_RETURN(std::shared_ptr<const ServedModel> model, Find(request.model));
   NoteUse(*model, request.keep_alive);
-  RETURN_IF_ERROR(CheckGenerates(*model));
+  const bool classifies = Classifies(*model, request);
+  if (!classifies) RETURN_IF_ERROR(CheckGenerates(*model));
   if (NothingToCompute(*model, request)) {
     RETURN_IF_ERROR(api::ValidateRequest(request));
     const auto stream = std::make_shared<api::TokenStream>(std::move(waker), request.observer);
     stream->Finish(OkStatus(), {}, {});
     return Stepwise{api::Generation(stream, nullptr), nullptr};
+  }
+  if (classifies) {
+    const auto stream = std::make_shared<api::TokenStream>(
+        std::move(waker), std::exchange(request.observer, nullptr));
+    ASSIGN_OR_RETURN(std::shared_ptr<api::Cancellable> control,
+                     Classify(*model, std::move(request), stream));
+    return Stepwise{api::Generation(stream, std::move(control)), nullptr};
   }
   const auto reject = [model](Status status) {
     if (model->metrics != nullptr) model->metrics->RequestRejected(status.reason());
@@ -595,6 +611,7 @@ Status Gateway::Submit(Pending& pending, std::shared_ptr<grammar::TokenMasker> c
     pending.permit = {};  // nothing is waited for
     return OkStatus();
   }
+  if (in.continuation) written->DivideLogprobs(pending.model->info.decision_temperature);
   // Harmony's parser knows channels, no tags. Where the model has no reasoning, tags in a
   // constrained answer are what the constraint asks for.
   if (std::holds_alternative<api::ChatPrompt>(in.prompt) &&

@@ -188,6 +188,11 @@ class Gateway final : public api::Inference {
   Result<std::shared_ptr<PendingEncoding>> Queue(std::shared_ptr<const ServedModel> model,
                                                  api::EncodeRequest request);
   Status Prepare(PendingEncoding& pending);
+  // Answers a request that a classifier answers (classify.h) through `stream`. Returns what cancels
+  // it. Errors: the stream has not ended.
+  Result<std::shared_ptr<api::Cancellable>> Classify(const ServedModel& model,
+                                                     api::GenerateRequest request,
+                                                     std::shared_ptr<api::TokenStream> stream);
   static api::EncodingState::Finisher FinisherOf(const PendingEncoding& pending);
   // Prepares the encoding on the pool, and ends it if that fails.
   void Post(std::shared_ptr<PendingEncoding> pending);

@@ -17,6 +17,7 @@
 #include "base/quote.h"
 #include "base/status.h"
 #include "base/types.h"
+#include "gateway/classify.h"
 #include "gateway/encode_result.h"
 #include "gateway/gateway.h"
 #include "gateway/served_model.h"
@@ -419,6 +420,36 @@ Result<api::Encoding> Gateway::Encode(api::EncodeRequest request, std::shared_pt
   }
   Post(pending);
   return encoding;
+}
+
+Result<std::shared_ptr<api::Cancellable>> Gateway::Classify(
+    const ServedModel& model, api::GenerateRequest request,
+    std::shared_ptr<api::TokenStream> stream) {
+  RETURN_IF_ERROR(api::ValidateRequest(request));
+  const api::Continuation& continuation = *request.continuation;
+  ASSIGN_OR_RETURN(std::vector<size_t> classes, ClassesFor(model.info, continuation));
+  ASSIGN_OR_RETURN(std::string text, ClassifiedText(request.prompt, continuation));
+  api::EncodeRequest encode;
+  encode.request_id = std::move(request.request_id);
+  encode.model = model.info.id;
+  encode.inputs.emplace_back(std::move(text));
+  encode.output = api::EncodeOutput::kScores;
+  encode.raw_scores = true;
+  encode.priority = request.priority;
+  encode.deadline = request.deadline;
+  encode.cache = request.cache;
+  encode.cache.no_store |= !request.use_prefix_cache;
+  encode.tenant = std::move(request.tenant);
+  encode.tenant_weight = request.tenant_weight;
+  encode.cache_scope = std::move(request.cache_scope);
+  stream->DivideLogprobs(model.info.decision_temperature);
+  const auto answer =
+      std::make_shared<ClassAnswer>(std::move(stream), std::move(classes), model.encoder->scale);
+  Result<api::Encoding> encoding = Encode(std::move(encode), answer);
+  if (!encoding.ok()) return PromptError(std::move(encoding).status());
+  std::shared_ptr<api::Cancellable> control = encoding->control();
+  answer->Attach(*std::move(encoding));
+  return control;
 }
 
 void Gateway::Post(std::shared_ptr<PendingEncoding> pending) {

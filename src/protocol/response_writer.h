@@ -21,10 +21,11 @@ namespace tutti::protocol {
 
 // The same in all objects of one response.
 struct ResponseHead {
-  std::string id;           // "chatcmpl-...", "cmpl-...", "gen-..."
-  std::string model;        // the served name
-  int64_t created_s = 0;    // unix seconds
-  std::string fingerprint;  // of the model's files; empty: not known, and left out
+  std::string id;                   // "chatcmpl-...", "cmpl-...", "gen-..."
+  std::string model;                // the served name
+  int64_t created_s = 0;            // unix seconds
+  std::string fingerprint;          // of the model's files; empty: not known, and left out
+  double decision_temperature = 1;  // of the model's decisions; 0: not known
 };
 
 class ResponseWriter {

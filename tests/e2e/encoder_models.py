@@ -55,8 +55,19 @@ def scores(texts):
     return references
 
 
-def write_cross_encoder(folder):
-    """BertForSequenceClassification with one label, as it is published: two files of weights and their index."""
+def label_logits(texts):
+    """[(text, its tokens, at most 256, logits of three labels)] by transformers in float32."""
+    data = (GOLDEN / "minilm_scores.bin").read_bytes()
+    sets, documents = struct.unpack_from("<II", data)
+    at = 8 + sets * (2 + 8 * documents)
+    count, labels = struct.unpack_from("<II", data, at)
+    rows = [struct.unpack_from(f"<HH{labels}f", data, at + 8 + i * (4 + 4 * labels)) for i in range(count)]
+    return [(texts[text], tokens, logits) for text, tokens, *logits in rows]
+
+
+def write_cross_encoder(folder, labels=("relevance",)):
+    """BertForSequenceClassification with these labels, as it is published: two files of weights and their index. One label
+    makes a cross-encoder, more a classifier."""
     source = embedder_folder()
     folder = pathlib.Path(folder)
     shutil.copy(source / "tokenizer.json", folder)
@@ -64,11 +75,12 @@ def write_cross_encoder(folder):
         os.link(source / "model.safetensors", folder / "encoder.safetensors")
     except OSError:  # another device
         shutil.copy(source / "model.safetensors", folder / "encoder.safetensors")
-    weight = struct.pack(f"<{WIDTH}f", *generated(1, WIDTH, 0.25))
-    bias = struct.pack("<f", *generated(2, 1, 1.0))
+    count = len(labels)
+    weight = struct.pack(f"<{count * WIDTH}f", *generated(1, count * WIDTH, 0.25))
+    bias = struct.pack(f"<{count}f", *generated(2, count, 1.0))
     header = json.dumps({
-        "classifier.weight": {"dtype": "F32", "shape": [1, WIDTH], "data_offsets": [0, len(weight)]},
-        "classifier.bias": {"dtype": "F32", "shape": [1], "data_offsets": [len(weight), len(weight) + len(bias)]}}).encode()
+        "classifier.weight": {"dtype": "F32", "shape": [count, WIDTH], "data_offsets": [0, len(weight)]},
+        "classifier.bias": {"dtype": "F32", "shape": [count], "data_offsets": [len(weight), len(weight) + len(bias)]}}).encode()
     (folder / "head.safetensors").write_bytes(struct.pack("<Q", len(header)) + header + weight + bias)
     with open(folder / "encoder.safetensors", "rb") as file:
         names = json.loads(file.read(struct.unpack("<Q", file.read(8))[0]))
@@ -77,6 +89,6 @@ def write_cross_encoder(folder):
              "classifier.weight": "head.safetensors", "classifier.bias": "head.safetensors"}
     (folder / "model.safetensors.index.json").write_text(json.dumps({"metadata": {}, "weight_map": where}))
     config = json.loads((source / "config.json").read_text())
-    config.update(architectures=["BertForSequenceClassification"], id2label={"0": "relevance"})
+    config.update(architectures=["BertForSequenceClassification"], id2label={str(i): label for i, label in enumerate(labels)})
     (folder / "config.json").write_text(json.dumps(config))
     (folder / "sentence_bert_config.json").write_text(json.dumps({"max_seq_length": 256}))

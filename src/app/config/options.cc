@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "app/config/adapter_options.h"
+#include "app/config/decision_temperature.h"
 #include "base/ascii.h"
 #include "base/quote.h"
 #include "services/admission/admission.h"
@@ -99,6 +100,8 @@ constexpr std::array kOptions = std::to_array<OptionSpec>({
      "models whose embeddings may be shortened on request: those trained for it, or any", 0, 0,
      "declared|any"},
 
+    {"decision-temperature", kTemperatures, kProcess, "",
+     "temperature of decisions, of all models or NAME=NUMBER; repeatable (default: 1)"},
     {"lora", kAdapters, kProcess, "",
      "LoRA adapters served as models; repeatable; BASE defaults to the first model"},
     {"lora-folder", kText, kServer, "",
@@ -452,7 +455,7 @@ bool IsNumber(std::string_view text, std::from_chars_result read) {
 
 bool IsList(OptionType type) {
   return type == kHosts || type == kOrigins || type == kChoices || type == kWeights ||
-         type == kAdapters;
+         type == kAdapters || type == kTemperatures;
 }
 
 std::span<const OptionSpec> AllOptions() { return kOptions; }
@@ -519,6 +522,10 @@ Status CheckOptionValue(const OptionSpec& option, std::string_view text) {
                        "needs names without port such as llm.example,llm.local");
     case kWeights:
       if (Status status = admission::ReadWeights(text).status(); !status.ok())
+        return std::move(status).WithContext(FlagName(option)).WithParam(option.key);
+      return OkStatus();
+    case kTemperatures:
+      if (Status status = ReadDecisionTemperatures(text).status(); !status.ok())
         return std::move(status).WithContext(FlagName(option)).WithParam(option.key);
       return OkStatus();
     case kAdapters:

@@ -14,18 +14,20 @@
 namespace tutti::app {
 
 enum class OptionType {
-  kInt,       // decimal, within [min, max]
-  kSize,      // bytes: 512MiB, 1GiB, 1073741824; within [min, max]
-  kNumber,    // decimal fraction, within [min, max], or between them
-  kChoice,    // one of `choices`, separated by '|'; in any case, and FP16 is f16
-              // (tensor/dtype.h)
-  kAdapters,  // [BASE/]NAME=PATH[:SCALE], separated by commas: ReadAdapters(); empty = unset
-  kText,      // anything without control characters; empty = unset
-  kOrigins,   // scheme://host[:port] as browsers send them, or *, separated by commas; empty =
-              // unset
-  kChoices,   // some of `choices`, separated by commas; empty = unset
-  kHosts,     // names or addresses without port, separated by commas; empty = unset
-  kWeights,   // TENANT=NUMBER, separated by commas: admission::ReadWeights(); empty = unset
+  kInt,           // decimal, within [min, max]
+  kSize,          // bytes: 512MiB, 1GiB, 1073741824; within [min, max]
+  kNumber,        // decimal fraction, within [min, max], or between them
+  kChoice,        // one of `choices`, separated by '|'; in any case, and FP16 is f16
+                  // (tensor/dtype.h)
+  kAdapters,      // [BASE/]NAME=PATH[:SCALE], separated by commas: ReadAdapters(); empty = unset
+  kText,          // anything without control characters; empty = unset
+  kOrigins,       // scheme://host[:port] as browsers send them, or *, separated by commas; empty =
+                  // unset
+  kChoices,       // some of `choices`, separated by commas; empty = unset
+  kHosts,         // names or addresses without port, separated by commas; empty = unset
+  kTemperatures,  // NUMBER or NAME=NUMBER, separated by commas: ReadDecisionTemperatures(); empty =
+                  // unset
+  kWeights,       // TENANT=NUMBER, separated by commas: admission::ReadWeights(); empty = unset
 };
 
 enum class OptionGroup {

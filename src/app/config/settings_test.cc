@@ -39,6 +39,8 @@ std::string OtherValue(const OptionSpec& option) {
       return "llm.example,192.0.2.7";
     case OptionType::kWeights:
       return "gold=4,trial=0.5";
+    case OptionType::kTemperatures:
+      return "1.5,tiny=0.5";
     case OptionType::kAdapters:
       return "sql=sql.gguf,chat/tone=tone:0.5";
     case OptionType::kText:
@@ -398,6 +400,8 @@ std::string Range(const OptionSpec& option) {
       return "names, separated by commas";
     case OptionType::kWeights:
       return "`TENANT=NUMBER`, 0.01 to 100, separated by commas";
+    case OptionType::kTemperatures:
+      return "NUMBER or `NAME=NUMBER`, 0.01 to 100, separated by commas";
     case OptionType::kAdapters:
       return "`[BASE/]NAME=PATH[:SCALE]`, separated by commas";
     case OptionType::kText:

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "app/config/decision_temperature.h"
 #include "app/config/encoder_options.h"
 #include "app/config/settings.h"
 #include "app/loading/draft_plan.h"
@@ -476,6 +477,8 @@ Status DecoderPlan::Describe(const ModelRef& ref) {
   served.info.id = ref.served_name;
   served.info.created_unix_s = UnixSeconds();
   served.info.generates = generates;
+  served.info.decision_temperature =
+      DecisionTemperatureFromSettings(*context.settings, ref.served_name);
   served.info.status.memory_bytes = EstimateBytes();
   served.info.max_model_len = max_tokens;
   served.info.vocab_size = config.vocab_size;

@@ -6,6 +6,7 @@
 #include <optional>
 #include <utility>
 
+#include "app/config/decision_temperature.h"
 #include "app/config/encoder_options.h"
 #include "app/loading/encoder_parts.h"
 #include "app/loading/file_facts.h"
@@ -96,6 +97,8 @@ class EncoderPlan final : public ModelPlan {
     info.architecture = config.architecture;
     info.generates = false;
     info.files = FactsOf(ref_.path, *checkpoint_.tensors);
+    info.decision_temperature =
+        DecisionTemperatureFromSettings(*context_.settings, ref_.served_name);
     info.status.memory_bytes = MostBytes();
     api::EncoderInfo& encoder = info.encoder.emplace();
     encoder.width = config.labels.empty() ? config.vector_width() : 0;

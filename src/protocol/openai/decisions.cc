@@ -456,6 +456,14 @@ void AddRequests(const api::GenerateRequest& base, const api::ChatPrompt& chat,
     request.continuation.emplace(api::Continuation{.text = labels[i].scored, .covered = i > 0});
     for (size_t k = 1; i == 0 && k < labels.size(); ++k)
       request.continuation->others.push_back(labels[k].scored);
+    if (i == 0) {
+      api::Continuation::Classes& classes = request.continuation->classes;
+      classes.text_bytes = chat.messages.back().content.size();
+      classes.yes_or_no = read.question.kind == QuestionKind::kPredicate;
+      if (read.question.kind == QuestionKind::kScore) {
+        for (const DecisionLabel& label : labels) classes.names.push_back(label.shown);
+      }
+    }
     call->requests.push_back(std::move(request));
   }
 }

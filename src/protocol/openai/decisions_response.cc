@@ -39,6 +39,9 @@ class DecisionsWriter final : public ResponseWriter {
              : WriteSystemOne(question, probabilities, &json);
     }
     openai ? json.EndArray() : json.EndObject();
+    // Neither form has the field, so it is written only where it changes the answers.
+    if (head_.decision_temperature > 0 && head_.decision_temperature != 1)
+      json.Member("temperature", head_.decision_temperature);
     json.Key("usage").BeginObject().Member("input_tokens", usage_.prompt_tokens);
     json.Key("input_tokens_details").BeginObject().Member("cached_tokens", usage_.cached_tokens);
     json.Member("cache_write_tokens", 0).EndObject().Member("output_tokens", 0);

@@ -56,6 +56,18 @@ TEST(DecisionsRequest, HasARequestForEachLabelBehindTheSharedText) {
   EXPECT_TRUE(call->ignored.empty());
 }
 
+TEST(DecisionsRequest, DescribesItsQuestionsToClassifiers) {
+  const Result<GenerationCall> call = ParseAs(Dialect::kDecisions, kThree);
+  ASSERT_TRUE(call.ok()) << call.status();
+  const auto classes = [&](size_t i) { return call->requests[i].continuation->classes; };
+  for (const size_t first : {0, 2, 4}) EXPECT_EQ(classes(first).text_bytes, 10u);  // "Some text."
+  EXPECT_TRUE(classes(0).yes_or_no);
+  EXPECT_FALSE(classes(2).yes_or_no);
+  EXPECT_TRUE(classes(2).names.empty());
+  EXPECT_EQ(classes(4).names, (std::vector<std::string>{"low", "mid", "high"}));
+  EXPECT_EQ(classes(5), api::Continuation::Classes());
+}
+
 TEST(DecisionsRequest, TheTwoFormsAskTheSame) {
   const Result<GenerationCall> one = ParseAs(
       Dialect::kSystemOne,
@@ -232,6 +244,27 @@ TEST(DecisionsResponse, NormalisesOverTheLabels) {
   EXPECT_EQ(answer->root().at("usage").at("input_tokens").as_int64(), 43);
   EXPECT_EQ(answer->root().at("usage").at("input_tokens_details").at("cached_tokens").as_int64(),
             24);
+}
+
+TEST(DecisionsResponse, ShowsATemperatureThatIsNotOne) {
+  const Result<GenerationCall> call = ParseAs(
+      Dialect::kDecisions, WithQuestions(R"([{"type":"predicate","instructions":"Is it?"}])"));
+  const auto temperature = [&](double of_model) -> std::string {
+    ResponseHead head{.id = "", .model = "m", .fingerprint = ""};
+    head.decision_temperature = of_model;
+    const auto writer = MakeResponseWriter(*call, head, {});
+    std::string out;
+    writer->OnEvent(0, Scored(-1, {-2}), &out);
+    writer->OnEvent(0, Ended(10, 0), &out);
+    writer->OnEvent(1, Ended(0, 0), &out);
+    writer->OnDone(&out);
+    const Result<JsonDocument> answer = ParseJson(out);
+    const auto* value = answer->root().as_object().if_contains("temperature");
+    return value == nullptr ? "none" : PrintJson(*value);
+  };
+  EXPECT_EQ(temperature(1.5), "1.5");
+  EXPECT_EQ(temperature(1), "none");
+  EXPECT_EQ(temperature(0), "none") << "an alias of models with different ones";
 }
 
 TEST(DecisionsResponse, SystemOneIsKeyedByTheQuestionsNames) {

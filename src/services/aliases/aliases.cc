@@ -271,6 +271,11 @@ std::vector<api::ModelInfo> AliasInference::Models() const {
     info.answers_any_name = false;
     for (const AliasTarget& target : entry->alias.targets) info.targets.push_back(target.model);
     if (info.targets.size() > 1) info.digest.clear();
+    for (const AliasTarget& target : entry->alias.targets) {
+      const api::ModelInfo* const other = api::FindModel(served, target.model);
+      if (other != nullptr && other->decision_temperature != described->decision_temperature)
+        info.decision_temperature = 0;
+    }
   }
   return models;
 }

@@ -27,6 +27,7 @@ FakeModel Decoder(const std::string& id, int context) {
   model.info.id = id;
   model.info.max_model_len = context;
   model.info.digest = "digest-of-" + id;
+  model.info.decision_temperature = context;
   return model;
 }
 
@@ -169,9 +170,11 @@ TEST_F(AliasInferenceTest, ListsAliasesBehindTheModels) {
   EXPECT_EQ(models[3].id, "assistant");
   EXPECT_EQ(models[3].max_model_len, 50) << "as the first model that is served";
   EXPECT_EQ(models[3].digest, "") << "it stands for several";
+  EXPECT_EQ(models[3].decision_temperature, 0) << "its models have different ones";
   EXPECT_THAT(models[3].targets, ::testing::ElementsAre("gone", "student", "teacher"));
   EXPECT_EQ(models[4].id, "one");
   EXPECT_EQ(models[4].digest, "digest-of-teacher");
+  EXPECT_EQ(models[4].decision_temperature, models[4].max_model_len);
   EXPECT_EQ(models[5].id, "small");
   EXPECT_EQ(models[5].digest, "digest-of-teacher") << "in place of the model of that name";
 }

@@ -111,6 +111,7 @@ GenerationHead HeadOf(CallKind kind, const protocol::GenerationCall& call,
   if (model != nullptr && !model->digest.empty())
     made.head.fingerprint = "fp_" + model->digest.substr(0, 12);
   if (!call.shown_model.empty()) made.head.model = call.shown_model;
+  if (model != nullptr) made.head.decision_temperature = model->decision_temperature;
   made.context_tokens = model == nullptr ? 0 : model->max_model_len;
   return made;
 }
