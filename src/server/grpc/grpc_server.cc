@@ -353,11 +353,11 @@ struct GrpcServer::Impl {
     RETURN_IF_ERROR(CheckThreads());
     SilenceLibraries();
     HoldLibrary();
-    quota.Resize(static_cast<size_t>(context.options.limits.library_bytes));
+    quota.emplace("tutti").Resize(static_cast<size_t>(context.options.limits.library_bytes));
     ASSIGN_OR_RETURN(std::optional<TlsTexts> tls, ReadTls(context.options));
     RETURN_IF_ERROR(acceptor.Listen(context.options.host, context.options.port));
     ASSIGN_OR_RETURN(std::shared_ptr<LibraryServer> started,
-                     LibraryServer::Start(context, quota, std::move(tls)));
+                     LibraryServer::Start(context, *quota, std::move(tls)));
     {
       const MutexLock lock(mutex);
       server = std::move(started);
@@ -377,7 +377,7 @@ struct GrpcServer::Impl {
                       "TLS and client certificates can be turned on and off by a restart only");
     }
     ASSIGN_OR_RETURN(std::shared_ptr<LibraryServer> next,
-                     LibraryServer::Start(context, quota, std::move(tls)));
+                     LibraryServer::Start(context, *quota, std::move(tls)));
     return std::function<void()>([this, next] {
       const MutexLock lock(mutex);
       if (server == nullptr || context.draining.load()) return;
@@ -418,7 +418,8 @@ struct GrpcServer::Impl {
   }
 
   GrpcContext context;
-  grpc::ResourceQuota quota{"tutti"};  // of all servers of the library together
+  // Of all servers of the library together. Made by Start(), because it starts the library.
+  std::optional<grpc::ResourceQuota> quota;
   mutable Mutex mutex;
   std::shared_ptr<LibraryServer> server GUARDED_BY(mutex);  // that gets new connections
   RetiredServers retired GUARDED_BY(mutex);
