@@ -418,7 +418,7 @@ struct GrpcServer::Impl {
   }
 
   GrpcContext context;
-  // Of all servers of the library together. Made by Start(), because it starts the library.
+  // All servers of the library share it. Made by Start(), because it starts the library.
   std::optional<grpc::ResourceQuota> quota;
   mutable Mutex mutex;
   std::shared_ptr<LibraryServer> server GUARDED_BY(mutex);  // that gets new connections
