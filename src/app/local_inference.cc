@@ -60,13 +60,16 @@ Result<OpenedModel> LocalInference::Open(const ModelRef& ref, bool fuse) const {
 }
 
 Result<OpenedModel> LocalInference::OpenInBackground(const ModelRef& ref) const {
+  // Requests that run keep half of the threads.
+  const int threads = device_->threads();
+  const int pack_threads = gateway_.Load().running > 0 ? std::max(1, threads / 2) : threads;
   return WithoutThrowing([&] {
     return OpenedModel::Open(ref, {.settings = &settings_,
                                    .clock = &clock_,
                                    .metrics = metrics_,
                                    .version = kVersion,
                                    .prefixes = prefixes_,
-                                   .pack_threads = std::max(1, device_->threads() / 2)});
+                                   .pack_threads = pack_threads});
   });
 }
 
