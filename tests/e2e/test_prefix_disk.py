@@ -1,5 +1,6 @@
 """Row R25 through the server: prefixes on the disk survive a restart with the same answers, within a cap, apart for tenants, and no
 damaged or foreign file is used."""
+import contextlib
 import http.client
 import json
 import os
@@ -12,7 +13,7 @@ import time
 import unittest
 
 import random_models
-from harness import MODEL, STAND_IN, Server, amount, default_model, eventually, figure, make_key, stopped_at_call
+from harness import MODEL, STAND_IN, Server, amount, default_model, eventually, figure, judged, make_key, stopped_at_call
 from test_memory_kinds import KINDS, WORDS
 
 PROMPT_WORDS = amount(300, 700, 6000)  # of the long prompt, some 6,000 tokens in full
@@ -56,6 +57,13 @@ class PrefixDisk(unittest.TestCase):
     def files(self):
         return sorted((self.folder / "store" / "prefixes").glob("*.prefix"))
 
+    def bytes_on_disk(self):
+        total = 0
+        for path in self.files():
+            with contextlib.suppress(FileNotFoundError):  # the server may evict it meanwhile
+                total += path.stat().st_size
+        return total
+
     def stored(self, server, least=1):
         """Waits until all that was computed is on the disk."""
         eventually(lambda: server.metric("tutti_prefix_disk_blocks_total", operation="write") >= least,
@@ -95,6 +103,7 @@ class PrefixDisk(unittest.TestCase):
         self.assertEqual(again[0], said[0])
         self.assertGreater(again[1], 64)
 
+    @unittest.skipUnless(judged("a session that ends at a system call", "a sanitizer must be loaded before other libraries"), "sanitized")
     def test_any_call_may_be_the_last(self):
         """A program that ends while it writes a session's prefixes or a pin leaves the old state or the new one, never a half."""
         prompt = text(7, 150)
@@ -138,7 +147,7 @@ class PrefixDisk(unittest.TestCase):
         evicted = 0
         for seed in range(1000):
             self.ask(server, text(100 + seed, 300), tokens=1)
-            self.assertLessEqual(sum(path.stat().st_size for path in self.files()), cap)
+            self.assertLessEqual(self.bytes_on_disk(), cap)
             evicted = server.metric("tutti_prefix_disk_removed_files_total", reason="evicted")
             if evicted >= amount(3, 3, 50):
                 break
