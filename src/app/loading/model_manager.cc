@@ -853,7 +853,8 @@ void ModelManager::MergeFolder(std::vector<ModelRef> found) {
   });
   for (ModelRef& ref : found) {
     if (Entry* const listed = FindLocked(ref.served_name); listed != nullptr) {
-      if (!rests(*listed)) continue;
+      // A name that a copy gave to another model stays with that model.
+      if (!rests(*listed) || listed->ref.served_name != ref.served_name) continue;
       listed->ref = std::move(ref);
       listed->known = false;
       listed->opened.reset();

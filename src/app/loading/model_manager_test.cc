@@ -405,6 +405,20 @@ TEST_F(ModelManagerTest, ARescanFindsNewFilesAndForgetsRemovedOnes) {
   EXPECT_EQ(Ask(Request("a")).first.reason(), "model_not_found");
 }
 
+TEST_F(ModelManagerTest, ANewFileTakesNoFurtherNameOfAModel) {
+  Write("a");
+  Start();
+  ASSERT_TRUE(manager_->AddAlias("a", "b").ok());
+  Write("b");
+  Write("c");
+  manager_->Rescan();
+  for (int i = 0; i < 1000 && Ask(Request("c")).first.reason() == "model_not_found"; ++i)
+    std::this_thread::sleep_for(milliseconds(5));
+  EXPECT_THAT(manager_->names(), ::testing::UnorderedElementsAre("a", "b", "c"));
+  EXPECT_TRUE(Ask(Request("a")).first.ok());
+  EXPECT_TRUE(Ask(Request("b")).first.ok());
+}
+
 TEST_F(ModelManagerTest, RefusesAPinThatNamesNoModel) {
   Write("a");
   options_.pins = {"none"};
