@@ -3,8 +3,10 @@
 // clang-format on
 #include <google/protobuf/stubs/logging.h>
 #include <openssl/bio.h>
+#include <openssl/err.h>
 #include <openssl/evp.h>
 #include <openssl/pem.h>
+#include <openssl/ssl.h>
 #include <openssl/x509.h>
 
 #include <algorithm>
@@ -52,24 +54,53 @@ struct TlsTexts {
   bool operator==(const TlsTexts&) const = default;
 };
 
+using Memory = std::unique_ptr<BIO, void (*)(BIO*)>;
+
+Memory MemoryOf(const std::string& text) {
+  return {BIO_new_mem_buf(text.data(), static_cast<int>(text.size())), BIO_free_all};
+}
+
+// A key with a password is refused: nobody could type it while a server reloads.
+int NoPassword(char*, int, int, void*) { return 0; }
+
+// Puts a chain of PEM certificates, the server's own first, into the context.
+bool UseChain(SSL_CTX* context, const std::string& text) {
+  const Memory memory = MemoryOf(text);
+  if (memory == nullptr) return false;
+  for (bool first = true;; first = false) {
+    const std::unique_ptr<X509, void (*)(X509*)> certificate(
+        PEM_read_bio_X509_AUX(memory.get(), nullptr, &NoPassword, nullptr), X509_free);
+    if (certificate == nullptr) {
+      const bool at_end = ERR_GET_REASON(ERR_peek_last_error()) == PEM_R_NO_START_LINE;
+      ERR_clear_error();
+      return !first && at_end;
+    }
+    const bool used = first ? SSL_CTX_use_certificate(context, certificate.get()) == 1
+                            : SSL_CTX_add1_chain_cert(context, certificate.get()) == 1;
+    if (!used) return false;
+  }
+}
+
+bool UseKey(SSL_CTX* context, const std::string& text) {
+  const Memory memory = MemoryOf(text);
+  if (memory == nullptr) return false;
+  const std::unique_ptr<EVP_PKEY, void (*)(EVP_PKEY*)> key(
+      PEM_read_bio_PrivateKey(memory.get(), nullptr, &NoPassword, nullptr), EVP_PKEY_free);
+  return key != nullptr && SSL_CTX_use_PrivateKey(context, key.get()) == 1 &&
+         SSL_CTX_check_private_key(context) == 1;
+}
+
 // The library would detect a bad certificate only with the first connection, and would not report
 // it.
 Status CheckCertificate(const TlsTexts& tls, const GrpcOptions& options) {
-  const auto memory = [](const std::string& text) {
-    return std::unique_ptr<BIO, void (*)(BIO*)>(
-        BIO_new_mem_buf(text.data(), static_cast<int>(text.size())), BIO_free_all);
-  };
-  const auto certificate_bytes = memory(tls.certificate), key_bytes = memory(tls.key);
-  if (certificate_bytes == nullptr || key_bytes == nullptr) return OutOfMemory();
-  const std::unique_ptr<X509, void (*)(X509*)> certificate(
-      PEM_read_bio_X509_AUX(certificate_bytes.get(), nullptr, nullptr, nullptr), X509_free);
-  if (certificate == nullptr) {
+  const std::unique_ptr<SSL_CTX, void (*)(SSL_CTX*)> context(SSL_CTX_new(TLS_server_method()),
+                                                             SSL_CTX_free);
+  if (context == nullptr) return OutOfMemory();
+  if (!UseChain(context.get(), tls.certificate)) {
     return BadValue("tls-cert",
                     "--tls-cert " + options.tls_cert_file + " holds no PEM certificate");
   }
-  const std::unique_ptr<EVP_PKEY, void (*)(EVP_PKEY*)> key(
-      PEM_read_bio_PrivateKey(key_bytes.get(), nullptr, nullptr, nullptr), EVP_PKEY_free);
-  if (key == nullptr || X509_check_private_key(certificate.get(), key.get()) != 1) {
+  if (!UseKey(context.get(), tls.key)) {
     return BadValue("tls-key", "--tls-key " + options.tls_key_file +
                                    " holds no PEM key of the certificate in --tls-cert");
   }

@@ -115,6 +115,10 @@ TEST_F(CertificateReloadTest, InvalidFilesChangeNothing) {
   EXPECT_FALSE(
       server_->PrepareReload(Shows({.cert = folder_.File("none"), .key = first_.key})).ok());
   EXPECT_FALSE(server_->PrepareReload({}).ok()) << "TLS may not be turned off";
+  std::ofstream(folder_.File("chain"))
+      << TextOf(first_.cert) << "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
+  EXPECT_FALSE(
+      server_->PrepareReload(Shows({.cert = folder_.File("chain"), .key = first_.key})).ok());
   EXPECT_TRUE(Serves(first_));
 }
 
