@@ -16,7 +16,6 @@
 #include "protocol/json/json.h"
 #include "protocol/json/json_writer.h"
 #include "protocol/openai/models.h"
-#include "protocol/schema/query_parameters.h"
 #include "server/http/connection/connection.h"
 #include "server/http/handlers/body_work.h"
 #include "server/http/handlers/request_fields.h"
@@ -31,12 +30,9 @@ bool MayOperate(Connection& connection) {
 }
 
 bool AsksForReload(std::string_view target) {
-  const size_t mark = std::min(target.find('?'), target.size());
-  const auto parameters = protocol::DecodeQuery(target.substr(std::min(mark + 1, target.size())));
-  return parameters.ok() &&
-         std::any_of(parameters->begin(), parameters->end(), [](const auto& parameter) {
-           return parameter.first == "reload" && parameter.second == "1";
-         });
+  const auto parameters = QueryOf(target);
+  return parameters.ok() && std::find(parameters->begin(), parameters->end(),
+                                      protocol::QueryParameter("reload", "1")) != parameters->end();
 }
 
 Result<protocol::ModelCall> ParseNamed(std::string_view body,

@@ -33,6 +33,12 @@ Result<std::string> ReadIdempotencyKey(const HttpRequest& request);
 
 // --- the query as a route reads it, and pages of lists ---
 
+// The parameters of the target's query; none without one. Errors: those of DecodeQuery().
+inline Result<std::vector<protocol::QueryParameter>> QueryOf(std::string_view target) {
+  const size_t mark = std::min(target.find('?'), target.size());
+  return protocol::DecodeQuery(target.substr(std::min(mark + 1, target.size())));
+}
+
 // `read` is one of the functions of protocol/schema/query_parameters.h.
 template <typename Query>
 Result<Query> ReadQuery(Connection& connection,
@@ -40,10 +46,8 @@ Result<Query> ReadQuery(Connection& connection,
                                               const protocol::ParseOptions&,
                                               protocol::IgnoredFields*),
                         protocol::IgnoredFields* ignored) {
-  const std::string_view target = connection.request().target;
-  const size_t mark = std::min(target.find('?'), target.size());
   ASSIGN_OR_RETURN(const std::vector<protocol::QueryParameter> parameters,
-                   protocol::DecodeQuery(target.substr(std::min(mark + 1, target.size()))));
+                   QueryOf(connection.request().target));
   const protocol::ParseOptions options{connection.context().options.strict};
   return read(parameters, options, ignored);
 }
