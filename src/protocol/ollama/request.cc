@@ -407,6 +407,22 @@ Result<std::string> ModelOf(const Fields& fields) {
   return model;
 }
 
+Result<LibraryCall> ParseLibrary(const FieldRows& rows, const Json& body,
+                                 const ParseOptions& options) {
+  IgnoredFields ignored;
+  ASSIGN_OR_RETURN(const Fields fields, Fields::Check(rows, body, "", options.strict, &ignored));
+  LibraryCall call;
+  if (fields.Find("source") != nullptr) {
+    call.model = UntaggedName(fields.Text("source"));
+    call.destination = UntaggedName(fields.Text("destination"));
+  } else {
+    ASSIGN_OR_RETURN(call.model, ModelOf(fields));
+  }
+  call.stream = fields.Flag("stream", true);
+  call.ignored = ignored.names();
+  return call;
+}
+
 // Parses the converted body. `ignored`: unknown fields of the client's body.
 Result<GenerationCall> Finish(Dialect dialect, const Fields& fields, JsonObject body,
                               const ParseOptions& options, const IgnoredFields& ignored) {
@@ -571,35 +587,15 @@ Result<ShowCall> ParseShow(const Json& body, const ParseOptions& options) {
 }
 
 Result<LibraryCall> ParsePull(const Json& body, const ParseOptions& options) {
-  IgnoredFields ignored;
-  ASSIGN_OR_RETURN(const Fields fields,
-                   Fields::Check(PullRows(), body, "", options.strict, &ignored));
-  LibraryCall call;
-  ASSIGN_OR_RETURN(call.model, ModelOf(fields));
-  call.stream = fields.Flag("stream", true);
-  call.ignored = ignored.names();
-  return call;
+  return ParseLibrary(PullRows(), body, options);
 }
 
 Result<LibraryCall> ParseCopy(const Json& body, const ParseOptions& options) {
-  IgnoredFields ignored;
-  ASSIGN_OR_RETURN(const Fields fields,
-                   Fields::Check(CopyRows(), body, "", options.strict, &ignored));
-  LibraryCall call;
-  call.model = UntaggedName(fields.Text("source"));
-  call.destination = UntaggedName(fields.Text("destination"));
-  call.ignored = ignored.names();
-  return call;
+  return ParseLibrary(CopyRows(), body, options);
 }
 
 Result<LibraryCall> ParseDelete(const Json& body, const ParseOptions& options) {
-  IgnoredFields ignored;
-  ASSIGN_OR_RETURN(const Fields fields,
-                   Fields::Check(DeleteRows(), body, "", options.strict, &ignored));
-  LibraryCall call;
-  ASSIGN_OR_RETURN(call.model, ModelOf(fields));
-  call.ignored = ignored.names();
-  return call;
+  return ParseLibrary(DeleteRows(), body, options);
 }
 
 }  // namespace tutti::protocol::ollama

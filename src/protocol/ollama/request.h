@@ -49,7 +49,7 @@ Result<ShowCall> ParseShow(const Json& body, const ParseOptions& options);
 
 // The call of /api/pull, /api/copy or /api/delete. Names are without ":latest".
 struct LibraryCall {
-  std::string model;                 // of /api/copy: the source
+  std::string model;                 // for /api/copy the source
   std::string destination;           // /api/copy
   bool stream = true;                // /api/pull
   std::vector<std::string> ignored;  // unknown fields, for x-tutti-ignored
