@@ -19,7 +19,7 @@ namespace tutti::api {
 struct PullBlob {
   std::string digest;    // "sha256:9f86...", or "sha1:..." for small files: git's hash of a blob
   uint64_t total = 0;    // bytes
-  uint64_t fetched = 0;  // of them, with those of earlier pulls
+  uint64_t fetched = 0;  // bytes that are here, those of earlier pulls included
 };
 
 struct PullProgress {

@@ -200,7 +200,7 @@ struct Continuation {
   bool covered = false;
   // What a classifier, which reads no question, needs to know of the question.
   struct Classes {
-    size_t text_bytes = 0;   // of the chat's last message: what stands before the question
+    size_t text_bytes = 0;   // the last message's part before the question
     bool yes_or_no = false;  // `text` is yes, and the one of `others` is no
     // The classes that `text` and `others` mean, in this order. Empty: they are the names.
     std::vector<std::string> names = {};
@@ -435,10 +435,10 @@ struct ModelStatus {
 // What a model's files are, for lists of models. Zeros and empty texts: not known.
 struct ModelFileFacts {
   std::string format;           // "gguf", "safetensors", "tutti" (packed)
-  std::string type;             // of the weights, as the field names it: "Q4_K_M", "BF16"
-  int64_t bytes = 0;            // of the files with weights
+  std::string type;             // the weights' type by its common name: "Q4_K_M", "BF16"
+  int64_t bytes = 0;            // size of the files with weights
   int64_t parameters = 0;       // elements of all tensors
-  int64_t modified_unix_s = 0;  // of the newest of these files
+  int64_t modified_unix_s = 0;  // when the newest of these files was changed
   friend bool operator==(const ModelFileFacts&, const ModelFileFacts&) = default;
 };
 

@@ -57,7 +57,7 @@ std::string BodyOf(const Session& session, const DecisionsOptions& options, int 
 struct DecidedCall {
   Status status;
   std::string answers;  // JSON
-  api::Usage usage;     // of all requests together
+  api::Usage usage;     // the sum over its requests
   double latency_s = 0, end_s = 0;
 };
 

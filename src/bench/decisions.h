@@ -22,12 +22,12 @@ inline constexpr int kMaxBenchLabels = 26;  // one letter each
 struct DecisionsOptions {
   std::string model;
   Flags flags;
-  int tokens = 64;                       // of each text, at least
-  int labels = 2;                        // of each question, 2 to kMaxBenchLabels
-  std::vector<int> questions = {1, 16};  // of each call; one row each
+  int tokens = 64;                       // minimum length of a text
+  int labels = 2;                        // labels of a question, 2 to kMaxBenchLabels
+  std::vector<int> questions = {1, 16};  // questions in a call; one row each
   int clients = 8;
   int max_num_seqs = 32;
-  int decisions = 512;  // of each row, at least
+  int decisions = 512;  // minimum number in a row
   uint64_t seed = 1;
   bool calibrate = true;  // false: accepts the machine as it is
   double least_rate = 0;  // decisions a second of the best row; below it the bench fails; 0: none

@@ -44,7 +44,7 @@ enum class Readiness : uint8_t {
 struct WorkerMemory {
   int64_t budget = 0;
   int64_t used = 0;    // loaded, being loaded or unloaded, or requested
-  int64_t pinned = 0;  // of `used`
+  int64_t pinned = 0;  // the part of `used` that is pinned
 };
 
 // `requested`: the worker has requests for the model.

@@ -71,7 +71,7 @@ class WorkerPool final : public api::Inference, public api::ModelControl {
     uint64_t quarantined = 0;
     // Models by api::ModelState; each counts once, in its best state at any worker.
     std::array<int, 5> models = {};
-    int64_t memory_bytes = 0, memory_budget_bytes = 0;  // of the models of all workers
+    int64_t memory_bytes = 0, memory_budget_bytes = 0;  // sums over all workers
   };
 
   // `clock` and `log` (may be null) outlive the pool. `level`: load level of this process; it

@@ -103,7 +103,7 @@ class Engine : public EngineBase {
   void Restore(kv::PinRecord record, std::shared_ptr<const Adapter> adapter, std::string model);
 
   const std::unique_ptr<DecoderInstance> decoder_;
-  kv::PrefixStore* const store_;  // of pins; may be null
+  kv::PrefixStore* const store_;  // keeps the records of pins; may be null
   Mutex pins_mutex_;
   // Records of pins whose adapter is not served yet.
   std::vector<kv::PinRecord> waiting_pins_ GUARDED_BY(pins_mutex_);

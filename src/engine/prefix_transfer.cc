@@ -362,7 +362,8 @@ void PrefixTransfer::MoveLoads(TimePoint now, size_t& budget) {
 // --- between steps ---
 
 TimePoint PrefixTransfer::Move(TimePoint now, bool busy) {
-  size_t budget = busy ? kBusyCopyBytes : kPieceBytes;  // of loads and saves together
+  size_t budget =
+      busy ? kBusyCopyBytes : kPieceBytes;  // bytes that loads and saves may copy together
   MoveLoads(now, budget);
   MoveSaves(budget);
   TimePoint next = TimePoint::max();

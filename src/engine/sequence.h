@@ -150,7 +150,7 @@ struct Sequence {
   int known_tokens = 0;
   bool following = false;
   LoadState load = LoadState::kNone;
-  uint64_t load_asked_at = 0;  // of PrefixTransfer: loads that had ended when it was asked last
+  uint64_t load_asked_at = 0;              // loads that had ended when the store was asked last
   int loaded_from = 0, loaded_tokens = 0;  // of the prompt, read from a PrefixStore for it
   std::unique_ptr<kv::PrefixIndex::Explanation> explanation;  // of its first look-up, if asked for
   bool load_failed = false;                    // not all that is kept of it could be read

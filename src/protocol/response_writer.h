@@ -24,8 +24,8 @@ struct ResponseHead {
   std::string id;                   // "chatcmpl-...", "cmpl-...", "gen-..."
   std::string model;                // the served name
   int64_t created_s = 0;            // unix seconds
-  std::string fingerprint;          // of the model's files; empty: not known, and left out
-  double decision_temperature = 1;  // of the model's decisions; 0: not known
+  std::string fingerprint;          // names the model's files; empty: not known, and left out
+  double decision_temperature = 1;  // as ModelInfo has it; 0: not known
 };
 
 class ResponseWriter {

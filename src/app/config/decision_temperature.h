@@ -17,7 +17,7 @@ inline constexpr double kMinDecisionTemperature = 0.01;
 inline constexpr double kMaxDecisionTemperature = 100;
 
 struct DecisionTemperatures {
-  double others = 1;                         // of models without an entry
+  double others = 1;                         // for models without an entry
   std::map<std::string, double> by_model{};  // by served name
 };
 

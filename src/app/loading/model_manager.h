@@ -136,7 +136,7 @@ class ModelManager final : public gateway::ModelSource, public api::ModelControl
     ModelRef ref;
     std::vector<std::string> aliases;  // further names, by api::ModelLibrary::Copy()
     bool in_folder = false, pinned = false;
-    std::function<Status()> remove_files;  // of a pulled model; else null
+    std::function<Status()> remove_files;  // null: the model was not pulled
     std::vector<Done> on_removed;          // not empty: it is being removed
     bool known = false;                    // `info` was read from the files
     api::ModelInfo info;  // as of the last time they were read; the status is not used

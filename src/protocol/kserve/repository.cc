@@ -68,7 +68,7 @@ StatisticsSnapshot Statistics::Read() const {
 struct Repository::Entry {
   std::shared_ptr<Model> model;
   std::vector<std::string> aliases;
-  bool is_adapter = false;  // of another model; it comes and goes with its own name
+  bool is_adapter = false;  // it changes another model, and comes and goes by its own name
   kserve::Statistics statistics;
 
   bool Answers(std::string_view name) const {

@@ -17,7 +17,7 @@ namespace {
 using testing::kNow;
 
 constexpr int kKeys = 40;
-constexpr int kSamples = 25'000;  // of each key
+constexpr int kSamples = 25'000;  // for each key
 
 std::string With(std::string text, size_t at) {
   text[at] = text[at] == 'A' ? 'B' : 'A';

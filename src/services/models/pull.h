@@ -29,7 +29,7 @@ struct BlobState {
 // What a running pull shows. Constants are set before Planned() is called; any thread may read the
 // rest at any time.
 struct PullState {
-  std::string name;             // of the model
+  std::string name;             // what the model is called
   std::string commit;           // empty for a plain URL
   std::string folder;           // where it goes
   uint64_t total = 0;           // bytes; 0: not known
@@ -37,7 +37,7 @@ struct PullState {
   int files = 0;
   std::atomic<int> files_done{0};
 
-  uint64_t bytes() const;  // of all blobs
+  uint64_t bytes() const;  // the sum over all blobs
 };
 
 // Notified by the thread of Pull or by one of its workers; must outlive the call.
