@@ -28,10 +28,10 @@ class AdapterControl {
   virtual ~AdapterControl() = default;
 
   // Errors: adapter_exists, model_not_found (of the base), adapter_limit, adapter_path, overloaded,
-  // draining, and those of the files (model::LoraFile, model::LoraAdapter).
+  // those of loading the base, and those of the files (model::LoraFile, model::LoraAdapter).
   virtual void Load(AdapterRequest request, Done done) = 0;
   // New requests for the name get model_not_found; running ones end as they began, and then its
-  // memory is released. Errors: model_not_found, draining.
+  // memory is released. Errors: model_not_found, overloaded.
   virtual void Unload(const std::string& name, Done done) = 0;
 };
 

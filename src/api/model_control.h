@@ -21,7 +21,7 @@ class ModelControl {
   virtual ~ModelControl() = default;
 
   // Loads a listed model; a loaded model is a success. `done`: when it is loaded. Errors:
-  // model_not_found, model_too_large, model_load_failed, model_memory_busy, draining.
+  // model_not_found, model_too_large, model_load_failed, draining.
   virtual void Load(const std::string& model, Done done) = 0;
   // Unloads a model, pinned or not: new requests wait or fail, running ones end, its memory is
   // released. An unloaded model is a success. `done`: when its memory is released. Errors:

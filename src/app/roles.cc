@@ -217,9 +217,12 @@ Status Serve(const Settings& settings, const std::vector<ModelRef>& models) {
     ASSIGN_OR_RETURN(std::string folder, AdapterFolder(settings.Text("lora-folder")));
     adapter_manager.emplace(
         inference,
-        AdapterManager::Options{.folder = std::move(folder),
-                                .max_loaded = static_cast<size_t>(settings.Int("max-loras")),
-                                .unloaded = [&manager] { manager.Relist(); }},
+        AdapterManager::Options{
+            .folder = std::move(folder),
+            .max_loaded = static_cast<size_t>(settings.Int("max-loras")),
+            .load_base = [&manager](const std::string& model,
+                                    const auto& done) { manager.Load(model, done); },
+            .unloaded = [&manager] { manager.Relist(); }},
         log);
     inference.UseAdapterControl(&*adapter_manager);
   }

@@ -2,7 +2,7 @@
 //
 // Tasks run in the order in which they were posted, timed tasks at their time. After one or several
 // Wake() calls (a stream that is read here has grown) the pump runs once. Tasks
-// must not block for a model, a disk or a client.
+// must not block for a model or a client, nor for a disk unless nothing else waits for the strand.
 //
 // Any thread may call Post, TryPost, PostAt, Wake, Look and OnThisThread; none blocks. Streams hold
 // the strand as their waker, so it may outlive its owner, which must call Stop(): afterwards no

@@ -123,8 +123,6 @@ class Gateway final : public api::Inference {
   // The model of that name; api::DefaultGenerator() for "". Errors: model_loading, also for a
   // listed model that is not loaded; model_not_found.
   Result<std::shared_ptr<const ServedModel>> Find(const std::string& name) const;
-  // The same for a caller that may block for `patience` while a listed model is loaded.
-  Result<std::shared_ptr<const ServedModel>> FindWithin(const std::string& name, Duration patience);
 
  private:
   // Result of a look-up: the model; or the name of a listed one that must be loaded first; or the
@@ -145,6 +143,8 @@ class Gateway final : public api::Inference {
   Status WaitFor(WaitingRequests::Entry entry);
   // Marks the model as used now.
   void NoteUse(const ServedModel& model, std::optional<Duration> keep_alive) const;
+  // The model, for a caller that may block for `patience`.
+  Result<std::shared_ptr<const ServedModel>> FindWithin(const std::string& name, Duration patience);
   Result<api::Generation> Defer(std::string model, api::GenerateRequest request,
                                 std::shared_ptr<Waker> waker);
   Result<api::Encoding> Defer(std::string model, api::EncodeRequest request,

@@ -265,6 +265,34 @@ class ComeAndGo(unittest.TestCase):
         self.assertEqual(answer(server, "base"), plain)
         self.assertEqual(server.post("/v1/completions", {"model": "story", "prompt": "x"})[0], 404)
 
+    def test_a_load_loads_the_base(self):
+        for base in ({"base_model_name": "base"}, {}):
+            server = self.serve("--models", f"{self.folder}/models")
+            self.assertEqual(self.listed(server)["base"]["status"]["value"], "unloaded")
+            status, _, text = server.post("/v1/load_lora_adapter", {"lora_name": "story", "lora_path": "story.gguf", **base})
+            self.assertEqual(status, 200, text)
+            self.assertEqual({model["status"]["value"] for model in self.listed(server).values()}, {"loaded"})
+            self.assertNotEqual(answer(server, "story"), answer(server, "base"))
+            self.assertEqual(server.stop(), 0)
+
+    def test_an_adapter_of_the_start_may_have_a_base_of_the_folder(self):
+        server = self.serve("--models", f"{self.folder}/models", "--lora", f"base/story={self.folder}/story.gguf")
+        self.assertEqual(self.listed(server)["story"]["parent"], "base")
+        self.assertEqual(answer(server, "story")[0], answer(server, "story")[0])
+        self.assertNotEqual(answer(server, "story"), answer(server, "base"))
+
+    def test_aliases_and_adapters_are_loaded_by_ollamas_clients(self):
+        config = f"{self.folder}/tutti.toml"
+        with open(config, "w") as out:
+            out.write('[[alias]]\nname = "assistant"\nmodels = "base"\n')
+        server = self.serve("--models", f"{self.folder}/models", "--lora", f"base/story={self.folder}/story.gguf", "--config", config)
+        for name in ("assistant", "story"):
+            self.assertEqual(server.post_json("/api/generate", {"model": name})["done_reason"], "load")
+            self.assertEqual(self.listed(server)["base"]["status"]["value"], "loaded")
+            server.post_json("/v1/models/unload", {"model": "base"})
+        status, _, text = server.post("/v1/load_lora_adapter", {"lora_name": "assistant", "lora_path": "story.gguf"})
+        self.assertEqual((status, json.loads(text)["error"]["code"]), (409, "adapter_exists"), text)
+
     def test_an_adapter_whose_file_is_gone_is_dropped_alone(self):
         server = self.serve("--models", f"{self.folder}/models")
         plain = answer(server, "base")

@@ -4,7 +4,6 @@
 #include <sys/resource.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <filesystem>
 #include <new>
@@ -19,9 +18,8 @@
 namespace tutti::app {
 namespace {
 
-constexpr std::chrono::minutes kBasePatience(10);  // that a base may take to be loaded
-constexpr size_t kMaxWaiting = 64;                 // loads that have not begun
-constexpr int kNice = 10;                          // as the compiler of grammars
+constexpr size_t kMaxWaiting = 64;  // loads that have not begun
+constexpr int kNice = 10;           // as the compiler of grammars
 
 // Codes of files are many; clients get one for all of them, with the message.
 Status ForClients(Status status) {
@@ -62,7 +60,7 @@ Status AdapterManager::LoadNow(const api::AdapterRequest& request) {
   if (taken_ != nullptr && taken_(request.name)) return gateway::AdapterExists(request.name);
   gateway::Gateway& gateway = inference_.gateway();
   ASSIGN_OR_RETURN(const std::shared_ptr<const gateway::ServedModel> base,
-                   gateway.FindWithin(request.base, kBasePatience));
+                   gateway.Find(request.base));
   // Those of unloaded models count too: they come back.
   const std::vector<AdapterRef> kept = inference_.KeptAdapters();
   const bool replaced = std::any_of(kept.begin(), kept.end(), [&](const AdapterRef& adapter) {
@@ -92,27 +90,41 @@ void AdapterManager::Load(api::AdapterRequest request, Done done) {
     return done(std::move(status).WithParam("lora_name"));
   if (!std::isfinite(request.scale) || std::fabs(request.scale) > kMaxAdapterScale)
     return done(BadValue("scale", fmt::format("scale must be from -{0} to {0}", kMaxAdapterScale)));
-  const bool queued = strand_.TryPost([this, request = std::move(request), done] {
-    Status status;
-    try {
-      status = LoadNow(request);
-    } catch (const std::bad_alloc&) {
-      status = Unavailable("overloaded", "not enough memory to load the adapter");
-    }
-    if (status.ok()) {
-      log_.Info("adapter.loaded", {{"name", request.name}, {"path", request.path}});
-    } else {
-      log_.Warn("adapter.refused", {{"name", request.name},
-                                    {"path", request.path},
-                                    {"code", status.reason()},
-                                    {"error", status.message()}});
-    }
-    done(std::move(status));
-  });
+  const bool queued = strand_.TryPost(
+      [this, request = std::move(request), done] { LoadOnStrand(request, true, done); });
   if (!queued) {
     done(Unavailable("overloaded",
                      fmt::format("{} adapters wait to be loaded; retry later", kMaxWaiting)));
   }
+}
+
+void AdapterManager::LoadOnStrand(const api::AdapterRequest& request, bool loads_base,
+                                  const Done& done) {
+  Status status;
+  try {
+    status = LoadNow(request);
+  } catch (const std::bad_alloc&) {
+    status = Unavailable("overloaded", "not enough memory to load the adapter");
+  }
+  if (status.reason() == "model_loading" && loads_base && options_.load_base != nullptr) {
+    const std::vector<api::ModelInfo> models = inference_.gateway().Models();
+    const api::ModelInfo* const base =
+        request.base.empty() ? api::DefaultGenerator(models) : api::FindModel(models, request.base);
+    if (base == nullptr) return done(std::move(status));
+    return options_.load_base(base->id, [this, request, done](const Status& loaded) {
+      if (!loaded.ok()) return done(loaded);
+      strand_.Post([this, request, done] { LoadOnStrand(request, false, done); });
+    });
+  }
+  if (status.ok()) {
+    log_.Info("adapter.loaded", {{"name", request.name}, {"path", request.path}});
+  } else {
+    log_.Warn("adapter.refused", {{"name", request.name},
+                                  {"path", request.path},
+                                  {"code", status.reason()},
+                                  {"error", status.message()}});
+  }
+  done(std::move(status));
 }
 
 // On the same thread as loads, so that an unload that was sent after a load finds its adapter.

@@ -12,6 +12,7 @@
 #include <string>
 
 #include "api/adapter_control.h"
+#include "api/model_control.h"
 #include "app/local_inference.h"
 #include "base/log.h"
 #include "base/mutex.h"
@@ -24,6 +25,8 @@ class AdapterManager final : public api::AdapterControl {
   struct Options {
     std::string folder;     // of adapters
     size_t max_loaded = 0;  // adapters of all models, those of the start included
+    // Loads a listed model, which an adapter is to be loaded for; may be null.
+    std::function<void(const std::string& model, api::ModelControl::Done done)> load_base = nullptr;
     // Called when an adapter was unloaded whose base may not be loaded; may be null.
     std::function<void()> unloaded = nullptr;
   };
@@ -38,6 +41,9 @@ class AdapterManager final : public api::AdapterControl {
   void Unload(const std::string& name, Done done) override;
 
  private:
+  // `loads_base`: whether a base that is not loaded may be loaded first, which ends in another
+  // call.
+  void LoadOnStrand(const api::AdapterRequest& request, bool loads_base, const Done& done);
   Status LoadNow(const api::AdapterRequest& request);
   Result<std::string> InFolder(const std::string& path) const;
 
