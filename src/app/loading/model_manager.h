@@ -192,6 +192,9 @@ class ModelManager final : public gateway::ModelSource, public api::ModelControl
   void RunLoad(Entry& entry, OpenedModel opened);
   void RunRelease(Entry& entry);
   void RunRemove(Entry& entry);
+  static void CallAll(const std::vector<Done>& all, const Status& status) {
+    for (const Done& done : all) done(status);
+  }
   void RunRescan();
   // Ends a load, and the requests that wait for it, with an error.
   void Fail(Entry& entry, const Status& why);
