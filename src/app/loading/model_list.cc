@@ -134,9 +134,14 @@ Status ModelManager::CheckRemovable(const Entry& entry) {
   if (!entry.aliases.empty())
     return in_use(
         fmt::format("has the further name {}; delete it first", entry.aliases.front()).c_str());
-  const bool rests = entry.state == ModelState::kUnloaded || entry.state == ModelState::kFailed;
-  if (!rests || entry.wanted != 0) return in_use("is loaded; unload it first");
+  if (!Rests(entry) || entry.wanted != 0) return in_use("is loaded; unload it first");
   return OkStatus();
+}
+
+bool ModelManager::ForgetGone() {
+  return std::erase_if(entries_, [](const auto& entry) {
+           return entry->gone && Rests(*entry) && entry->wanted == 0;
+         }) != 0;
 }
 
 size_t ModelManager::folder_models() const {
@@ -210,25 +215,23 @@ void ModelManager::RunRescan() {
   Publish();
 }
 
-// Entries in use stay, also without their files. The files of others are read again: they may have
-// been replaced, in another form too, or mended.
+// The files may have been replaced, in another form too, or mended: entries that rest are read
+// again now, others when they are loaded next. Entries in use stay until they rest, also without
+// files.
 void ModelManager::MergeFolder(std::vector<ModelRef> found) {
-  const auto rests = [](const Entry& entry) {
-    return entry.in_folder && entry.wanted == 0 &&
-           (entry.state == ModelState::kUnloaded || entry.state == ModelState::kFailed);
-  };
   std::set<std::string> there;
   for (const ModelRef& ref : found) there.insert(ref.served_name);
-  std::erase_if(entries_, [&](const auto& entry) {
-    return rests(*entry) && !there.contains(entry->ref.served_name);
-  });
+  for (const auto& entry : entries_)
+    entry->gone = entry->in_folder && !there.contains(entry->ref.served_name);
+  ForgetGone();
   for (ModelRef& ref : found) {
     if (Entry* const listed = FindLocked(ref.served_name); listed != nullptr) {
       // A name that a copy gave to another model stays with that model.
-      if (!rests(*listed) || listed->ref.served_name != ref.served_name) continue;
+      if (!listed->in_folder || listed->ref.served_name != ref.served_name) continue;
       listed->ref = std::move(ref);
       listed->known = false;
       listed->opened.reset();
+      if (!Rests(*listed)) continue;
       listed->state = ModelState::kUnloaded;
       listed->failure = OkStatus();
       continue;

@@ -267,7 +267,7 @@ void ModelManager::Unload(const std::string& model, Done done) {
       status = Draining();
     } else {
       name = entry->ref.served_name;
-      waits = entry->state != ModelState::kUnloaded && entry->state != ModelState::kFailed;
+      waits = !Rests(*entry);
       entry->wanted = 0;
       entry->opened.reset();
       if (entry->state != ModelState::kLoading) loads.swap(entry->on_loaded);
@@ -301,8 +301,7 @@ ModelManager::Stats ModelManager::stats() const {
   Stats stats = counts_;
   for (const auto& entry : entries_) {
     ++stats.models[static_cast<size_t>(entry->state)];
-    if (entry->state != ModelState::kUnloaded && entry->state != ModelState::kFailed)
-      stats.bytes += entry->bytes;
+    if (!Rests(*entry)) stats.bytes += entry->bytes;
   }
   stats.budget = options_.budget;
   stats.waiting = waiting;
@@ -404,11 +403,13 @@ ModelManager::Work ModelManager::NextWork(TimePoint now) {
       return {.job = Job::kEndRequests, .entry = entry.get()};
     }
   }
-  if (Work load = NextLoad(now); load.job != Job::kNone) return load;
+  if (ForgetGone()) Publish();
+  // Before loads: what is loaded next may have new files.
   if (rescan_) {
     rescan_ = false;
     return {.job = Job::kRescan};
   }
+  if (Work load = NextLoad(now); load.job != Job::kNone) return load;
   for (const auto& entry : entries_) {
     if (!entry->on_removed.empty()) return {.job = Job::kRemove, .entry = entry.get()};
   }
@@ -422,8 +423,7 @@ ModelManager::Work ModelManager::NextWork(TimePoint now) {
 ModelManager::Work ModelManager::NextLoad(TimePoint now) {
   Entry* next = nullptr;
   for (const auto& entry : entries_) {
-    const bool there = entry->state == ModelState::kUnloaded || entry->state == ModelState::kFailed;
-    if (!there || entry->wanted == 0) continue;
+    if (!Rests(*entry) || entry->wanted == 0) continue;
     if (next == nullptr || entry->wanted < next->wanted) next = entry.get();
   }
   if (next == nullptr) return {};
@@ -451,7 +451,7 @@ ModelManager::Fit ModelManager::MakeRoom(const Entry& entry, TimePoint now) {
   while (true) {
     int64_t used = 0, pinned = 0, leaving = 0;
     for (const auto& other : entries_) {
-      if (other->state == ModelState::kUnloaded || other->state == ModelState::kFailed) continue;
+      if (Rests(*other)) continue;
       used += other->bytes;
       if (other->pinned && other->state != ModelState::kUnloading) pinned += other->bytes;
       if (other->state == ModelState::kUnloading) leaving += other->bytes;

@@ -136,6 +136,7 @@ class ModelManager final : public gateway::ModelSource, public api::ModelControl
     ModelRef ref;
     std::vector<std::string> aliases;  // further names, by api::ModelLibrary::Copy()
     bool in_folder = false, pinned = false;
+    bool gone = false;  // its file is no longer in the folder: forgotten when it rests
     std::function<Status()> remove_files;  // null: the model was not pulled
     std::vector<Done> on_removed;          // not empty: it is being removed
     bool known = false;                    // `info` was read from the files
@@ -209,6 +210,12 @@ class ModelManager final : public gateway::ModelSource, public api::ModelControl
   static Status CheckRemovable(const Entry& entry);
   // `retry`: also a model that failed to load a moment ago.
   Status WantLocked(Entry& entry, bool retry) REQUIRES(mutex_);
+  // Neither loaded nor on its way there or back.
+  static bool Rests(const Entry& entry) {
+    return entry.state == api::ModelState::kUnloaded || entry.state == api::ModelState::kFailed;
+  }
+  // Removes entries whose files are gone and that nobody wants; whether there were any.
+  bool ForgetGone() REQUIRES(mutex_);
   void MergeFolder(std::vector<ModelRef> found) REQUIRES(mutex_);
   void Publish() REQUIRES(mutex_);  // to the gateway
 

@@ -89,6 +89,12 @@ class ModelManagerTest : public ::testing::Test {
                static_cast<std::streamsize>(bytes.size()));
   }
 
+  // Gives a model's file another path of the same name.
+  void Rename(const std::string& name) {
+    const std::string file = folder_ + "/" + name;
+    std::filesystem::rename(file + ".gguf", file + ".GGUF");
+  }
+
   void Start() {
     manager_ = std::make_unique<ModelManager>(options_, inference_, log_);
     ASSERT_TRUE(manager_->List({}, {}).ok());
@@ -403,6 +409,52 @@ TEST_F(ModelManagerTest, ARescanFindsNewFilesAndForgetsRemovedOnes) {
     std::this_thread::sleep_for(milliseconds(5));
   EXPECT_TRUE(Ask(Request("b")).first.ok());
   EXPECT_EQ(Ask(Request("a")).first.reason(), "model_not_found");
+}
+
+// A request had wanted the model between the reload and the reading of the folder: the model kept
+// the name of a file that was gone, and no later request could load it.
+TEST_F(ModelManagerTest, ARescanGivesAWantedModelItsNewFile) {
+  Write("a");
+  manager_ = std::make_unique<ModelManager>(options_, inference_, log_);
+  ASSERT_TRUE(manager_->List({}, {}).ok());
+  Outcome loaded;
+  manager_->Load("a", loaded.Done());
+  Rename("a");
+  manager_->Rescan();
+  ASSERT_TRUE(manager_->Start().ok());
+  EXPECT_EQ(loaded.Wait().reason(), "");
+  EXPECT_EQ(Ask(Request("a")).first.reason(), "");
+}
+
+TEST_F(ModelManagerTest, ARescanGivesALoadedModelItsNewFile) {
+  Write("a");
+  Start();
+  ASSERT_TRUE(Load("a").ok());
+  Rename("a");
+  Write("b");
+  manager_->Rescan();
+  for (int i = 0; i < 1000 && !manager_->Lists("b"); ++i)
+    std::this_thread::sleep_for(milliseconds(5));
+  EXPECT_EQ(Ask(Request("a")).first.reason(), "");
+  EXPECT_EQ(manager_->stats().loads, 1u);
+  EXPECT_EQ(Unload("a").reason(), "");
+  EXPECT_EQ(Ask(Request("a")).first.reason(), "");
+}
+
+TEST_F(ModelManagerTest, AModelInUseWhoseFileIsGoneIsForgottenWhenItIsUnloaded) {
+  Write("a");
+  Start();
+  ASSERT_TRUE(Load("a").ok());
+  std::filesystem::remove(folder_ + "/a.gguf");
+  Write("b");
+  manager_->Rescan();
+  for (int i = 0; i < 1000 && !manager_->Lists("b"); ++i)
+    std::this_thread::sleep_for(milliseconds(5));
+  EXPECT_TRUE(Ask(Request("a")).first.ok());
+  EXPECT_TRUE(Unload("a").ok());
+  for (int i = 0; i < 1000 && manager_->Lists("a"); ++i)
+    std::this_thread::sleep_for(milliseconds(5));
+  EXPECT_THAT(manager_->names(), ::testing::ElementsAre("b"));
 }
 
 TEST_F(ModelManagerTest, ANewFileTakesNoFurtherNameOfAModel) {
