@@ -70,6 +70,7 @@ struct EncodeRequest {
   double tenant_weight = 1.0;
   std::shared_ptr<RequestObserver> observer;
   std::string cache_scope;
+  std::shared_ptr<RequestTrace> trace = nullptr;
 };
 
 inline constexpr int kMaxEncodeInputs = 2048;

@@ -43,6 +43,7 @@ class CacheReport;      // api/answer_cache.h
 struct Caller;          // api/caller.h
 struct RateLimits;      // api/caller.h
 class RequestObserver;  // api/caller.h
+class RequestTrace;     // api/request_trace.h
 
 enum class Role { kSystem, kUser, kAssistant, kTool };
 
@@ -274,6 +275,7 @@ struct GenerateRequest {
   std::optional<Continuation> continuation = {};
   // With `score_only`: pin the prompt. Errors: pin_limit, invalid_value (shorter than a block).
   std::optional<PinOrder> pin = {};
+  std::shared_ptr<RequestTrace> trace = nullptr;  // null: the request is not traced
 };
 
 enum class FinishReason {

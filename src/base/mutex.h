@@ -19,6 +19,7 @@
 #define REQUIRES(...) TUTTI_TS(requires_capability(__VA_ARGS__))
 #define EXCLUDES(...) TUTTI_TS(locks_excluded(__VA_ARGS__))
 #define ACQUIRE(...) TUTTI_TS(acquire_capability(__VA_ARGS__))
+#define TRY_ACQUIRE(...) TUTTI_TS(try_acquire_capability(__VA_ARGS__))
 #define RELEASE(...) TUTTI_TS(release_capability(__VA_ARGS__))
 #define NO_THREAD_SAFETY_ANALYSIS TUTTI_TS(no_thread_safety_analysis)
 
@@ -27,6 +28,7 @@ namespace tutti {
 class CAPABILITY("mutex") Mutex {
  public:
   void Lock() ACQUIRE() { mutex_.lock(); }
+  bool TryLock() TRY_ACQUIRE(true) { return mutex_.try_lock(); }  // false: another thread has it
   void Unlock() RELEASE() { mutex_.unlock(); }
 
  private:

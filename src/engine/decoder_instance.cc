@@ -19,6 +19,9 @@ namespace {
 // up.
 constexpr Duration kReaderCheck = std::chrono::milliseconds(5);
 
+// Period of noting why sequences wait, which walks the queue.
+constexpr Duration kQueueNote = std::chrono::milliseconds(100);
+
 // How long the end of an engine waits for prefixes to be saved.
 constexpr Duration kFlushAtEnd = std::chrono::seconds(5);
 
@@ -101,7 +104,9 @@ DecoderInstance::DecoderInstance(const EngineOptions& options,
             transfer_ ? dependencies.prefixes : nullptr, [signal] { signal->Notify(); }),
       scheduler_(WithFollowAge(options), limits_, &pool_, DraftPass(limits_, dependencies.draft),
                  transfer_.get()),
-      statistics_(admission_, limits_.kv_blocks) {
+      statistics_(admission_, limits_.kv_blocks),
+      waiting_view_(api::LiveEngine::kMaxRows),
+      block_view_(static_cast<size_t>(limits_.kv_blocks)) {
   deps_.runner->SetAbortFlag(&mailbox_->urgent());
   if (deps_.draft != nullptr && options.scheduler.speculate) drafter_.emplace(deps_.draft);
   if (transfer_) deps_.prefixes->OnProgress([signal] { signal->Notify(); });
@@ -134,6 +139,14 @@ void DecoderInstance::Enter(RequestState& work, TimePoint now) {
   live_choices_ += work.live_choices;
   const uint64_t arrival = ++arrivals_;
   const bool wait_for_grant = work.request.stepwise && work.control->granted() <= 0;
+  if (api::RequestTrace* const trace = work.request.trace.get()) {
+    trace->engine().Append({.at = work.permit.accepted_at(),
+                            .took = work.request.prepare,
+                            .kind = api::TraceEvent::Kind::kAccepted});
+    trace->engine().Append({.at = now,
+                            .tokens = static_cast<int32_t>(work.request.prompt.size()),
+                            .kind = api::TraceEvent::Kind::kSubmitted});
+  }
   for (const auto& choice : work.choices) {
     Sequence& s = choice->sequence;
     if (free_ids_.empty()) {
@@ -147,6 +160,7 @@ void DecoderInstance::Enter(RequestState& work, TimePoint now) {
     s.arrival = arrival;
     s.queued_at = work.permit.accepted_at();
     scheduler_.Add(s, wait_for_grant);
+    NoteWait(s, wait_for_grant ? api::WaitReason::kGrant : api::WaitReason::kNextStep, now);
     choice->pause = wait_for_grant ? kPausedForGrant : 0;
     scheduler_.ReadAhead(s, now);
   }
@@ -229,11 +243,14 @@ bool DecoderInstance::Step() {
   event.begin = clock_.Now();
   const StepPlan& plan = scheduler_.Plan(event.begin);
   NoteAdmissions(event.begin);
+  NoteQueue(event.begin);
   AddDrafts();
   scheduler_.Constrain();
-  StepResult result = Run(plan);
+  event.planned = event.launched = clock_.Now();
+  StepResult result = Run(plan, &event.launched);
   const TimePoint now = clock_.Now();
   event.status = result.status;
+  TraceSlices(plan, event.begin, now);
   const uint64_t drawn_before = statistics_.count().output_tokens;
   const std::span<Outcome> outcomes = scheduler_.Commit(result, now);
   for (Outcome& outcome : outcomes) Deliver(outcome, now);
@@ -259,10 +276,32 @@ void DecoderInstance::AddDrafts() {
 }
 
 // A plan without slices is committed too: it may hold outcomes that need no forward pass.
-StepResult DecoderInstance::Run(const StepPlan& plan) {
+StepResult DecoderInstance::Run(const StepPlan& plan, TimePoint* launched) {
   if (plan.slices.empty()) return {};
   deps_.runner->Launch(plan);
+  *launched = clock_.Now();
   return deps_.runner->Collect();
+}
+
+// Before the step is committed: the traces of requests that it ends show it too.
+void DecoderInstance::TraceSlices(const StepPlan& plan, TimePoint begin, TimePoint now) {
+  for (size_t i = 0; i < plan.slices.size(); ++i) {
+    const SequenceSlice& slice = plan.slices[i];
+    const RequestState& work = *by_sequence_[slice.sequence];
+    api::RequestTrace* const trace = work.request.trace.get();
+    if (trace == nullptr) continue;
+    trace->InStep(plan.step);
+    if (static_cast<int>(i) < scheduler_.decode_rows()) continue;
+    const auto choice =
+        std::find_if(work.choices.begin(), work.choices.end(),
+                     [&](const auto& each) { return each->sequence.id == slice.sequence; });
+    trace->engine().Append({.at = begin,
+                            .took = now - begin,
+                            .step = plan.step,
+                            .tokens = static_cast<int32_t>(slice.tokens.size()),
+                            .kind = api::TraceEvent::Kind::kPrefill,
+                            .choice = static_cast<uint8_t>((*choice)->sequence.choice)});
+  }
 }
 
 // Updates the counters with a step that ran, which ended at `now`, and reports it.
@@ -284,7 +323,6 @@ void DecoderInstance::Account(const StepPlan& plan, const StepResult& result, St
   ++count.steps;
   count.busy += now - event.begin;
   pulse_.StepTook(now - event.begin);
-  if (deps_.observer == nullptr) return;
   event.step = plan.step;
   event.end = clock_.Now();
   event.forward = result.forward;
@@ -293,13 +331,36 @@ void DecoderInstance::Account(const StepPlan& plan, const StepResult& result, St
   event.prefill_tokens = scheduler_.prefill_tokens();
   event.draft_tokens = scheduler_.draft_tokens();
   event.accepted_drafts = accepted;
-  deps_.observer->OnStep(event);
+  steps_.Add({.step = event.step,
+              .begin = event.begin,
+              .plan = event.planned - event.begin,
+              .launch = event.launched - event.planned,
+              .collect = now - event.launched,
+              .commit = event.end - now,
+              .forward = event.forward,
+              .decode_rows = event.decode_sequences,
+              .prefill_rows = event.prefill_sequences,
+              .prefill_tokens = event.prefill_tokens,
+              .draft_tokens = event.draft_tokens,
+              .output_tokens = event.output_tokens,
+              .failed = !event.status.ok(),
+              .aborted = result.aborted});
+  if (deps_.observer != nullptr) deps_.observer->OnStep(event);
+}
+
+// Operators see why a request waits, also afterwards (RequestTrace). After the plan, which knows
+// who got a place.
+void DecoderInstance::NoteQueue(TimePoint now) {
+  if (scheduler_.waiting() == 0 || now < next_queue_note_) return;
+  next_queue_note_ = now + kQueueNote;
+  (void)scheduler_.ListWaiting(now, waiting_view_);
 }
 
 void DecoderInstance::NoteAdmissions(TimePoint now) {
   for (const Preempted& p : scheduler_.preempted()) {
     RequestState& work = *by_sequence_[p.sequence->id];
     ++work.preemptions;
+    NoteWait(*p.sequence, api::WaitReason::kPreempted, now, p.lost_tokens);
     statistics_.count().wasted_tokens += static_cast<uint64_t>(p.lost_tokens);
     if (deps_.observer != nullptr) {
       deps_.observer->OnPreemption(p.cause == Preempted::Cause::kPriority ? "lane" : "kv",
@@ -313,6 +374,14 @@ void DecoderInstance::NoteAdmissions(TimePoint now) {
         static_cast<uint64_t>(a.queried_tokens > 0 ? a.cached_tokens : 0);
     if (deps_.observer != nullptr && a.queried_tokens > 0) {
       deps_.observer->OnPrefixLookup(a.queried_tokens, a.cached_tokens);
+    }
+    NoteWait(*a.sequence, api::WaitReason::kNone, now);
+    if (work.request.trace != nullptr) {
+      work.request.trace->engine().Append({.at = now,
+                                           .step = scheduler_.step(),
+                                           .tokens = a.cached_tokens,
+                                           .kind = api::TraceEvent::Kind::kRuns,
+                                           .choice = static_cast<uint8_t>(a.sequence->choice)});
     }
     if (work.phase != Phase::kQueued) continue;
     work.phase = Phase::kPrefill;
@@ -421,8 +490,15 @@ void DecoderInstance::DeliverToken(RequestState& work, SequenceOutput& choice, O
     work.phase = Phase::kDecode;
     work.first_token = now;
     if (deps_.observer != nullptr) deps_.observer->OnFirstToken(now - work.permit.accepted_at());
-  } else if (deps_.observer != nullptr && choice.last_token != TimePoint{}) {
-    deps_.observer->OnNextToken(now - choice.last_token);
+    if (work.request.trace != nullptr) {
+      work.request.trace->engine().Append(
+          {.at = now, .step = scheduler_.step(), .kind = api::TraceEvent::Kind::kFirstToken},
+          /*essential=*/true);
+    }
+  } else if (choice.last_token != TimePoint{}) {
+    const Duration gap = now - choice.last_token;
+    if (deps_.observer != nullptr) deps_.observer->OnNextToken(gap);
+    if (work.request.trace != nullptr) work.request.trace->Gap(gap, scheduler_.step());
   }
   choice.last_token = work.last_token = now;
 
@@ -479,6 +555,7 @@ void DecoderInstance::EndRequest(RequestState& work, Status status, TimePoint no
   for (const auto& choice : work.choices) {
     const Sequence& s = choice->sequence;
     work.computed_tokens += s.computed;
+    NoteWait(choice->sequence, api::WaitReason::kNone, now);
     if (!choice->ended) {
       const bool failed = status.code() == StatusCode::kInternal;
       Leave(work, *choice, /*reusable=*/!failed);
@@ -516,6 +593,14 @@ void DecoderInstance::EndRequest(RequestState& work, Status status, TimePoint no
     event.wasted_tokens = status.ok() ? 0 : work.computed_tokens;
     deps_.observer->OnFinished(event);
   }
+  if (api::RequestTrace* const trace = work.request.trace.get()) {
+    trace->SetEnd(status.ok() ? "ok" : status.reason());
+    trace->engine().Append({.at = now,
+                            .step = scheduler_.step(),
+                            .tokens = work.usage.completion_tokens,
+                            .kind = api::TraceEvent::Kind::kEnded},
+                           /*essential=*/true);
+  }
   if (work.reader_paused) std::erase(paused_, &work);
   wakers_.Add(work.stream->waker().get());
   work.stream->Finish(std::move(status), work.usage, timings);
@@ -541,8 +626,16 @@ void DecoderInstance::PauseIfBehind(RequestState& work, TimePoint now) {
 void DecoderInstance::SetPause(SequenceOutput& choice, unsigned bit, bool on) {
   const unsigned before = choice.pause;
   choice.pause = on ? before | bit : before & ~bit;
-  if (before == 0 && choice.pause != 0) scheduler_.Pause(choice.sequence);
-  if (before != 0 && choice.pause == 0) scheduler_.Resume(choice.sequence);
+  if ((before == 0) == (choice.pause == 0)) return;
+  if (before == 0) {
+    scheduler_.Pause(choice.sequence);
+    NoteWait(choice.sequence,
+             bit == kPausedForReader ? api::WaitReason::kReader : api::WaitReason::kGrant,
+             clock_.Now());
+  } else {
+    scheduler_.Resume(choice.sequence);
+    NoteWait(choice.sequence, api::WaitReason::kNextStep, clock_.Now());
+  }
 }
 
 // --- out ---
@@ -562,6 +655,86 @@ api::TokenLogprobs DecoderInstance::WithBytes(const sampling::RowLogprobs& logpr
   out.top.reserve(logprobs.top.size());
   for (const auto& top : logprobs.top) out.top.push_back(WithBytes(top));
   return out;
+}
+
+// --- for operators ---
+
+api::LiveSequence DecoderInstance::Describe(const RequestState& work, const Sequence& s,
+                                            TimePoint now) const {
+  using RowPhase = api::LiveSequence::Phase;
+  api::LiveSequence row;
+  row.request.Set(work.request.id);
+  row.tenant.Set(work.request.tenant);
+  if (work.request.trace != nullptr) row.caller.Set(work.request.trace->head().caller);
+  row.phase = s.state() == SequenceState::kRunning
+                  ? (s.decoding() ? RowPhase::kDecode : RowPhase::kPrefill)
+                  : (s.state() == SequenceState::kPaused ? RowPhase::kPaused : RowPhase::kWaiting);
+  row.waits_for = s.waits_for;
+  row.priority = work.request.priority;
+  row.choice = static_cast<uint8_t>(s.choice);
+  row.preemptions = s.preemptions;
+  row.prompt_tokens = s.prompt_tokens;
+  row.cached_tokens = s.cached_tokens;
+  row.computed_tokens = s.computed;
+  row.output_tokens = s.output_tokens();
+  row.max_tokens = s.target_tokens - s.prompt_tokens;
+  row.blocks = s.blocks.size();
+  row.age = now - work.permit.accepted_at();
+  if (s.waits_for != api::WaitReason::kNone) row.waited = now - s.waits_since;
+  return row;
+}
+
+void DecoderInstance::DescribeBlocks(api::LiveEngine* out) {
+  using api::LiveEngine;
+  for (size_t i = 0; i < block_view_.size(); ++i) {
+    const int references = pool_.references(static_cast<kv::BlockId>(i));
+    block_view_[i] = references == 0   ? LiveEngine::kCached
+                     : references == 1 ? LiveEngine::kUsed
+                                       : LiveEngine::kShared;
+    out->kv_used += static_cast<int>(references == 1);
+    out->kv_shared += static_cast<int>(references > 1);
+  }
+  for (const kv::BlockId block : pool_.free_blocks())
+    block_view_[static_cast<size_t>(block)] = LiveEngine::kFree;
+  pins_.ForEachBlock(
+      [this](kv::BlockId block) { block_view_[static_cast<size_t>(block)] = LiveEngine::kPinned; });
+  out->kv_blocks = pool_.total();
+  out->kv_free = pool_.free();
+  out->kv_cached = pool_.cached();
+  out->kv_pinned = pins_.held_blocks();
+  DrawBlocks(block_view_, out);
+}
+
+// Between steps. Its work is bounded by the rows and the blocks.
+void DecoderInstance::TakeLive(TimePoint now) {
+  live_.Take(now, [&](api::LiveEngine& out) {
+    const auto add = [&](const Sequence& s) {
+      if (out.sequences.size() < api::LiveEngine::kMaxRows)
+        out.sequences.push_back(Describe(*by_sequence_[s.id], s, now));
+    };
+    for (const Sequence* s : scheduler_.running_sequences()) add(*s);
+    const size_t waiting = scheduler_.ListWaiting(now, waiting_view_);
+    for (size_t i = 0; i < waiting; ++i) {
+      ++out.reasons[static_cast<size_t>(waiting_view_[i]->waits_for)];
+      add(*waiting_view_[i]);
+    }
+    out.max_num_seqs = MaxNumSeqs(options_.scheduler);
+    out.running = scheduler_.running();
+    out.waiting = scheduler_.waiting();
+    out.paused = live_choices_ - out.running - out.waiting;
+    for (size_t i = 0; out.paused > 0 && i < works().size(); ++i) {
+      for (const auto& choice : works()[i]->choices) {
+        if (choice->ended || choice->sequence.state() != SequenceState::kPaused) continue;
+        ++out.reasons[static_cast<size_t>(choice->sequence.waits_for)];
+        add(choice->sequence);
+      }
+    }
+    out.left_out = live_choices_ - static_cast<int>(out.sequences.size());
+    out.waiting_tokens = admission_->queued_tokens.load();
+    out.preparing = admission_->preparing.load();
+    DescribeBlocks(&out);
+    steps_.CopyTo(&out, now);
+  });
 }
 
 void DecoderInstance::PublishStatistics() {

@@ -63,15 +63,20 @@ class DecoderInstance final : public ModelInstance<RequestState> {
   bool MustStartSoon(const RequestState& work) const override;
   TimePoint NextStep(TimePoint now) override { return scheduler_.NextWork(now); }
   void PublishStatistics() override;
+  void TakeLive(TimePoint now) override;
   void OnGrant(RequestState& work) override;
   TimePoint CheckReaders(TimePoint now) override;
   TimePoint MovePrefixes(TimePoint now) override;
 
   // The phases of a step.
+  void NoteQueue(TimePoint now);
   void NoteAdmissions(TimePoint now);
   void AddDrafts();
+  api::LiveSequence Describe(const RequestState& work, const Sequence& s, TimePoint now) const;
+  void DescribeBlocks(api::LiveEngine* out);
   std::shared_ptr<const api::PrefixReport> ReportPrefix(const Sequence& sequence) const;
-  StepResult Run(const StepPlan& plan);
+  StepResult Run(const StepPlan& plan, TimePoint* launched);
+  void TraceSlices(const StepPlan& plan, TimePoint begin, TimePoint now);
   void Account(const StepPlan& plan, const StepResult& result, StepEvent event, TimePoint now);
   void Deliver(Outcome& outcome, TimePoint now);
   void DeliverPromptLogprobs(RequestState& work, const Outcome& outcome);
@@ -102,6 +107,13 @@ class DecoderInstance final : public ModelInstance<RequestState> {
   int live_choices_ = 0;
   TimePoint next_reader_check_ = TimePoint::max();
   InstanceStatistics statistics_;
+
+  // For operators: the last steps; the next look at the queue; memory of TakeLive() and
+  // NoteQueue().
+  StepRing steps_;
+  TimePoint next_queue_note_{};
+  std::vector<Sequence*> waiting_view_;
+  std::vector<char> block_view_;
 };
 
 }  // namespace tutti::engine

@@ -223,6 +223,8 @@ TimePoint EngineBase::NextWork() const { return loop_.next_work(); }
 
 Heartbeat EngineBase::heartbeat() const { return instance_->heartbeat(); }
 
+LiveWatch& EngineBase::live() const { return instance_->live(); }
+
 Status EngineBase::Live() const { return LiveBy(heartbeat(), clock_.Now()); }
 
 }  // namespace tutti::engine

@@ -27,6 +27,7 @@
 namespace tutti::engine {
 
 class InstanceBase;
+class LiveWatch;
 
 struct InstanceReadiness {
   bool ready = false;                      // Step() has something to do now
@@ -187,6 +188,7 @@ class EngineBase {
   TimePoint NextWork() const;
 
   Heartbeat heartbeat() const;
+  LiveWatch& live() const;  // snapshots for operators; what of it any thread may call
   // Whether the engine thread makes progress while it has requests. Reports a stall only after
   // more than max(10 s, 20 average steps) without progress.
   Status Live() const;

@@ -90,6 +90,17 @@ void EncoderInstance::Enter(EncodeRequestState& work, TimePoint now) {
   const auto items = static_cast<int>(work.items.size());
   returns_.Came(items, work.submitted_at);
   if (work.submitted_at <= last_end_) piled_up_ += items;
+  if (api::RequestTrace* const trace = work.request.trace.get()) {
+    trace->engine().Append({.at = work.permit.accepted_at(),
+                            .took = work.request.prepare,
+                            .kind = api::TraceEvent::Kind::kAccepted});
+    trace->engine().Append({.at = work.submitted_at,
+                            .tokens = static_cast<int32_t>(work.request.tokens.size()),
+                            .kind = api::TraceEvent::Kind::kSubmitted});
+    trace->engine().Append({.at = work.submitted_at,
+                            .kind = api::TraceEvent::Kind::kWaits,
+                            .reason = api::WaitReason::kBatchWindow});
+  }
   if (work.control->cancelled()) EndRequest(work, Cancelled(), now);
 }
 
@@ -199,6 +210,14 @@ void EncoderInstance::Assemble(BatchEvent& event) {
     shape_.Add(item->tokens);
     event.longest = std::max(event.longest, item->tokens);
     event.oldest_passed = std::max(event.oldest_passed, item->passed);
+    if (api::RequestTrace* const trace = work.request.trace.get()) {
+      if (work.first_batch == TimePoint::max()) {
+        trace->Waited(api::WaitReason::kBatchWindow, event.begin - work.submitted_at);
+        trace->engine().Append(
+            {.at = event.begin, .step = batches_ + 1, .kind = api::TraceEvent::Kind::kRuns});
+      }
+      trace->InStep(batches_ + 1);
+    }
     work.first_batch = std::min(work.first_batch, event.begin);
     if (!event.retry) work.permit.Served(item->tokens);
   }
@@ -265,10 +284,18 @@ bool EncoderInstance::Step() {
     }
   }
   wakers_.WakeAll();
-  if (deps_.observer != nullptr) {
-    event.end = clock_.Now();
-    deps_.observer->OnBatch(event);
-  }
+  event.end = clock_.Now();
+  const TimePoint launched = now - event.forward;
+  steps_.Add({.step = event.batch,
+              .begin = event.begin,
+              .plan = launched - event.begin,
+              .launch = event.forward,
+              .commit = event.end - now,
+              .forward = event.forward,
+              .prefill_rows = event.items,
+              .prefill_tokens = event.tokens,
+              .failed = !event.status.ok()});
+  if (deps_.observer != nullptr) deps_.observer->OnBatch(event);
   FinishRound();
   Publish(now);
   return true;
@@ -323,6 +350,11 @@ void EncoderInstance::EndRequest(EncodeRequestState& work, Status status, TimePo
     event.timings = timings;
     deps_.observer->OnFinished(event);
   }
+  if (api::RequestTrace* const trace = work.request.trace.get()) {
+    trace->SetEnd(status.ok() ? "ok" : status.reason());
+    trace->engine().Append({.at = now, .step = batches_, .kind = api::TraceEvent::Kind::kEnded},
+                           /*essential=*/true);
+  }
   wakers_.Add(work.state->waker().get());
   if (status.ok()) {
     work.state->Finish(std::move(work.result));
@@ -330,6 +362,41 @@ void EncoderInstance::EndRequest(EncodeRequestState& work, Status status, TimePo
     work.state->Finish(std::move(status));
   }
   Retire(work);
+}
+
+void EncoderInstance::TakeLive(TimePoint now) {
+  using RowPhase = api::LiveSequence::Phase;
+  live_.Take(now, [&](api::LiveEngine& out) {
+    out.encoder = true;
+    for (const auto& work : works()) {
+      const bool runs = work->first_batch != TimePoint::max();
+      ++(runs ? out.running : out.waiting);
+      if (!runs) ++out.reasons[static_cast<size_t>(api::WaitReason::kBatchWindow)];
+      if (out.sequences.size() == api::LiveEngine::kMaxRows) continue;
+      api::LiveSequence& row = out.sequences.emplace_back();
+      row.request.Set(work->request.id);
+      row.tenant.Set(work->request.tenant);
+      if (work->request.trace != nullptr) row.caller.Set(work->request.trace->head().caller);
+      row.phase = runs ? RowPhase::kPrefill : RowPhase::kWaiting;
+      row.waits_for = runs ? api::WaitReason::kNone : api::WaitReason::kBatchWindow;
+      row.priority = work->request.priority;
+      row.prompt_tokens = static_cast<int>(work->request.tokens.size());
+      row.computed_tokens = static_cast<int>(work->computed_tokens);
+      row.items = static_cast<int>(work->items.size());
+      row.items_left = work->left;
+      row.age = now - work->permit.accepted_at();
+      row.waited = runs ? Duration(0) : now - work->submitted_at;
+    }
+    // The order of the queue is known in part only; that of their arrival is what people look for.
+    std::sort(out.sequences.begin(), out.sequences.end(), [](const auto& a, const auto& b) {
+      return std::pair(a.phase == RowPhase::kWaiting, b.age) <
+             std::pair(b.phase == RowPhase::kWaiting, a.age);
+    });
+    out.left_out = static_cast<int>(works().size() - out.sequences.size());
+    out.waiting_tokens = queue_.waiting().tokens;
+    out.preparing = admission_->preparing.load();
+    steps_.CopyTo(&out, now);
+  });
 }
 
 void EncoderInstance::PublishStatistics() {

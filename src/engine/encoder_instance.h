@@ -91,6 +91,7 @@ class EncoderInstance final : public ModelInstance<EncodeRequestState> {
   bool MustStartSoon(const EncodeRequestState& work) const override;
   TimePoint NextStep(TimePoint now) override;
   void PublishStatistics() override;
+  void TakeLive(TimePoint now) override;
 
   // The phases of a batch.
   BatchLimits LimitsNow() const;
@@ -127,6 +128,7 @@ class EncoderInstance final : public ModelInstance<EncodeRequestState> {
   bool held_ = false;                      // the next batch was held back
   bool alone_next_ = true;                 // whose turn it is, where items wait in both ways
   EncoderStatistics statistics_;
+  StepRing steps_;  // batches, for operators
 };
 
 }  // namespace tutti::engine

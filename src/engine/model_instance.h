@@ -21,6 +21,7 @@
 #include "base/status.h"
 #include "engine/admission_state.h"
 #include "engine/device_loop.h"
+#include "engine/live_watch.h"
 #include "engine/mailbox.h"
 #include "engine/policy/admission.h"
 #include "engine/request.h"
@@ -52,13 +53,15 @@ class InstanceBase : public Slot {
   InstanceBase(const Clock* clock, std::shared_ptr<Signal> signal,
                std::shared_ptr<AdmissionState> admission)
       : clock_(*clock),
-        mailbox_(std::make_shared<Mailbox>(std::move(signal))),
-        admission_(std::move(admission)) {}
+        mailbox_(std::make_shared<Mailbox>(signal)),
+        admission_(std::move(admission)),
+        live_(std::move(signal)) {}
 
   // --- any thread ---
   const std::shared_ptr<Mailbox>& mailbox() const { return mailbox_; }
   const std::shared_ptr<AdmissionState>& admission() const { return admission_; }
   Heartbeat heartbeat() const { return pulse_.Read(*mailbox_); }
+  LiveWatch& live() { return live_; }  // what of it any thread may call
   // Predicted queueing time of a request that arrives now.
   virtual Duration PredictedWait() const = 0;
 
@@ -66,6 +69,7 @@ class InstanceBase : public Slot {
   const Clock& clock_;
   const std::shared_ptr<Mailbox> mailbox_;
   const std::shared_ptr<AdmissionState> admission_;
+  LiveWatch live_;
   Pulse pulse_;
   WakeList wakers_;                           // to be woken at the end of the step
   TimePoint next_expiry_ = TimePoint::max();  // no deadline or age limit passes before
@@ -87,6 +91,7 @@ class ModelInstance : public InstanceBase {
     readiness.next_work = std::min({next_step, next_expiry_, next_check});
     if (!works_.empty()) readiness.next_work = std::min(readiness.next_work, now + kIdleBeat);
     if (!readiness.ready) Publish(now);
+    if (live_.wanted()) TakeLive(now);
     return readiness;
   }
 
@@ -106,6 +111,8 @@ class ModelInstance : public InstanceBase {
   // When the next step may begin; `now` or before: at once.
   virtual TimePoint NextStep(TimePoint now) = 0;
   virtual void PublishStatistics() = 0;
+  // Gives live_ a snapshot.
+  virtual void TakeLive(TimePoint now) = 0;
   virtual void OnGrant(State& /*work*/) {}
   // Resumes requests whose readers have caught up. Returns when to check again.
   virtual TimePoint CheckReaders(TimePoint /*now*/) { return TimePoint::max(); }

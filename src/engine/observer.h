@@ -20,9 +20,10 @@ enum class Phase { kQueued, kPrefill, kDecode };
 // One forward pass.
 struct StepEvent {
   uint64_t step = 0;
-  TimePoint begin{}, end{};  // plan to last event appended
-  Duration forward{0};       // the runner's own figure
-  int decode_sequences = 0;  // rows of one token, draft tokens aside
+  TimePoint begin{}, end{};         // plan to last event appended
+  TimePoint planned{}, launched{};  // between these: when each of the two had been done
+  Duration forward{0};              // the runner's own figure
+  int decode_sequences = 0;         // rows of one token, draft tokens aside
   int prefill_sequences = 0;
   int prefill_tokens = 0;
   int draft_tokens = 0;  // proposed for decode sequences, each a row

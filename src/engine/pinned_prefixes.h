@@ -59,6 +59,13 @@ class PinnedPrefixes {
   TimePoint Expire(TimePoint now);
   int held_window_blocks() const { return held_window_blocks_; }
   int held_blocks() const { return held_blocks_; }
+  // Calls visit(BlockId) for each block of each pin.
+  template <typename Visit>
+  void ForEachBlock(const Visit& visit) const {
+    for (const auto& [id, pin] : pins_) {
+      for (const kv::BlockId block : pin.table.ids()) visit(block);
+    }
+  }
   // What pins reference, for invariant checks.
   void AppendHeld(std::vector<kv::BlockId>& blocks, std::vector<kv::SlotId>& window_blocks,
                   std::vector<kv::SlotId>& states) const;

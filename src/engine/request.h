@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "api/encoding.h"
+#include "api/request_trace.h"
 #include "api/token_stream.h"
 #include "api/types.h"
 #include "base/clock.h"
@@ -62,6 +63,7 @@ struct Request {
   // slow reader.
   bool stepwise = false;
   Duration prepare{0};  // time spent on template and tokeniser, for Timings
+  std::shared_ptr<api::RequestTrace> trace = nullptr;  // may be null
 };
 
 // Shared by the server's Generation and the engine. Any thread; every call is idempotent, lock-free
@@ -157,6 +159,7 @@ struct TokenizedRequest {
   std::string tenant;          // unit of fair share
   double tenant_weight = 1.0;  // > 0; of several at once the newest request's holds
   Duration prepare{0};         // time spent in the tokeniser, for the timings
+  std::shared_ptr<api::RequestTrace> trace = nullptr;  // may be null
 };
 
 }  // namespace tutti::engine

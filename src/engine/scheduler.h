@@ -120,7 +120,12 @@ class Scheduler {
 
   // Earliest time at which Plan() could have work if no method is called until then; max() = never.
   TimePoint NextWork(TimePoint now) const;
+  uint64_t step() const { return step_; }  // number of the last plan
   int running() const { return static_cast<int>(running_.size()); }
+  std::span<Sequence* const> running_sequences() const { return running_; }
+  // Notes why the first waiting sequences wait, in the order in which they are admitted, and writes
+  // them to `out`. Returns how many. Changes no plan.
+  size_t ListWaiting(TimePoint now, std::span<Sequence*> out);
   int waiting() const { return waiting_.size(); }
   TimePoint OldestWaiting() const {
     return waiting_.OldestQueuedAt();
@@ -188,6 +193,16 @@ class Scheduler {
   int MaxWindowBlocks(const Sequence& sequence) const;
   AdmissionView PoolView() const;  // blocks for a new sequence; its own needs are not filled in
   Fit TryAdmit(Sequence& sequence, TimePoint now);
+  // What is known of the queue while its sequences are looked at in order.
+  struct QueueLook {
+    bool full = false;    // all places are taken
+    bool closed = false;  // the queue is not looked at yet (static batching)
+    bool yields = false;  // batch-class sequences wait for an interactive prompt
+    bool kept = false;    // no later sequence may be admitted before an earlier one
+    uint64_t latest = 0;  // arrival of the latest one ahead, and its tenant
+    uint32_t tenant = 0;
+  };
+  api::WaitReason ReasonOf(const Sequence& sequence, const QueueLook& look) const;
   bool WaitsForSiblingOf(const Sequence& sequence) const;
   // Whether a running sequence of another request, not less urgent, is computing a beginning of its
   // prompt: it would be computed twice. At most SchedulerOptions::follow after it first was so.

@@ -36,6 +36,7 @@ void Scheduler::PlanAdmissions(TimePoint now, bool with_slices) {
     // In a step for an interactive prompt, batch-class sequences are not admitted either.
     if (yielding_ && ClaimOf(*s, now).effective >= static_cast<int>(api::Priority::kBatch)) return;
     const Fit fit = TryAdmit(*s, now);
+    s->does_not_fit = fit == Fit::kDoesNotFit;
     if (fit == Fit::kWaitsForAnother) continue;
     if (fit == Fit::kDoesNotFit) {
       // It was passed over often enough: no later sequence is admitted before it.
@@ -244,6 +245,50 @@ Scheduler::Fit Scheduler::TryAdmit(Sequence& s, TimePoint now) {
   }
   admitted_.push_back({&s, cached, reuse_.queried, first});
   return Fit::kAdmitted;
+}
+
+// --- reasons, for operators ---
+
+size_t Scheduler::ListWaiting(TimePoint now, std::span<Sequence*> out) {
+  if (waiting_.size() == 0) return 0;
+  QueueLook look;
+  look.full = running() >= MaxNumSeqs(options_);
+  look.closed =
+      options_.strategy == Strategy::kStatic &&
+      AdmissionOpens(options_, {running(), waiting_.size(), waiting_.OldestQueuedAt(), now}) > now;
+  look.yields = SharedForward(options_.strategy) && HasInteractivePrefill(now);
+  WaitingQueue::Scan scan(waiting_, now, options_.priority_aging);
+  size_t count = 0;
+  while (count < out.size()) {
+    Sequence* const s = scan.Next();
+    if (s == nullptr) break;
+    NoteWait(*s, ReasonOf(*s, look), now);
+    out[count++] = s;
+    look.kept |= s->does_not_fit && s->overtaken >= options_.max_overtakes;
+    if (s->arrival < look.latest) continue;
+    look.latest = s->arrival;
+    look.tenant = s->tenant;
+  }
+  return count;
+}
+
+// What a sequence itself waits for comes first, then its place in the queue, then what is short for
+// all.
+api::WaitReason Scheduler::ReasonOf(const Sequence& s, const QueueLook& look) const {
+  using api::WaitReason;
+  if (s.suspect) return WaitReason::kFailedStep;
+  if (WaitsForSiblingOf(s)) return WaitReason::kSibling;
+  if (s.load == LoadState::kLoading) return WaitReason::kPrefixLoad;
+  if (s.following) return WaitReason::kSamePrompt;
+  // Until it runs again, whatever it lacks now.
+  if (s.waits_for == WaitReason::kPreempted) return WaitReason::kPreempted;
+  if (look.closed) return WaitReason::kBatchWindow;
+  if (s.arrival < look.latest)
+    return s.tenant == look.tenant ? WaitReason::kPriority : WaitReason::kFairShare;
+  if (look.yields && s.request->priority == api::Priority::kBatch) return WaitReason::kPriority;
+  if (look.full) return WaitReason::kMaxNumSeqs;
+  if (s.does_not_fit) return WaitReason::kKvBlocks;
+  return look.kept ? WaitReason::kBehind : WaitReason::kNextStep;
 }
 
 // --- room ---

@@ -31,4 +31,20 @@ void Sequence::SetState(SequenceState to) {
   state_ = to;
 }
 
+void NoteWait(Sequence& s, api::WaitReason reason, TimePoint now, int tokens) {
+  if (reason == s.waits_for) return;
+  if (api::RequestTrace* const trace = s.request->trace.get()) {
+    if (s.waits_for != api::WaitReason::kNone) trace->Waited(s.waits_for, now - s.waits_since);
+    if (reason != api::WaitReason::kNone) {
+      trace->engine().Append({.at = now,
+                              .tokens = tokens,
+                              .kind = api::TraceEvent::Kind::kWaits,
+                              .reason = reason,
+                              .choice = static_cast<uint8_t>(s.choice)});
+    }
+  }
+  s.waits_for = reason;
+  s.waits_since = now;
+}
+
 }  // namespace tutti::engine

@@ -15,6 +15,7 @@
 #include <string_view>
 #include <vector>
 
+#include "api/request_trace.h"
 #include "base/clock.h"
 #include "base/types.h"
 #include "engine/draft_sources.h"
@@ -149,6 +150,9 @@ struct Sequence {
   TimePoint follows_since{};
   int known_tokens = 0;
   bool following = false;
+  bool does_not_fit = false;                           // of its last try to be admitted
+  api::WaitReason waits_for = api::WaitReason::kNone;  // NoteWait()
+  TimePoint waits_since{};
   LoadState load = LoadState::kNone;
   uint64_t load_asked_at = 0;              // loads that had ended when the store was asked last
   int loaded_from = 0, loaded_tokens = 0;  // of the prompt, read from a PrefixStore for it
@@ -183,6 +187,10 @@ struct Sequence {
  private:
   SequenceState state_ = SequenceState::kWaiting;
 };
+
+// Records that from `now` on the sequence waits for this, or runs (kNone), in its request's trace
+// too. `tokens`: TraceEvent::tokens.
+void NoteWait(Sequence& s, api::WaitReason reason, TimePoint now, int tokens = 0);
 
 // Key of the order in which running sequences keep their blocks.
 inline KeepKey KeepKeyOf(const Sequence& s) {

@@ -82,6 +82,7 @@ class KvBlockPool {
   void Retain(BlockId block) { Reference(block); }
   void Drop(BlockId block) { Unreference(block); }
 
+  std::span<const BlockId> free_blocks() const { return free_; }
   int references(BlockId block) const { return references_[static_cast<size_t>(block)]; }
   // Changes whenever the block returns to the free list or is evicted.
   uint32_t generation(BlockId block) const { return generations_[static_cast<size_t>(block)]; }

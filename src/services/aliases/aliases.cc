@@ -41,8 +41,9 @@ const AliasTarget& TargetAt(const Alias& alias, double fraction) {
   return alias.targets.back();  // rounding
 }
 
-// What a copy must not share with its original: its observer, which counts usage, its reports, and
-// its place in the caches. The tenant's own share of the device is not used for copies.
+// What a copy must not share with its original: its observer, which counts usage, its trace and
+// reports, and its place in the caches. The tenant's own share of the device is not used for
+// copies.
 template <typename Request>
 Request CopyFor(const Request& request, const std::string& shadow) {
   Request copy = request;
@@ -53,6 +54,7 @@ Request CopyFor(const Request& request, const std::string& shadow) {
   copy.cache_report = nullptr;
   copy.cache.no_store = true;
   copy.observer = nullptr;
+  copy.trace = nullptr;
   copy.tenant = "shadow/" + request.tenant;
   copy.tenant_weight = 1;
   copy.cache_scope.clear();
