@@ -124,6 +124,7 @@ Gateway::~Gateway() {
 
 Result<api::Generation> Gateway::Generate(api::GenerateRequest request,
                                           std::shared_ptr<Waker> waker) {
+  BeginTrace(&request);
   if (Lookup found = Look(request.model); !found.listed.empty())
     return Defer(std::move(found.listed), std::move(request), std::move(waker));
   ASSIGN_OR_RETURN(Stepwise accepted, Accept(std::move(request), std::move(waker), false));
@@ -150,6 +151,7 @@ Result<api::Generation> Gateway::Defer(std::string model, api::GenerateRequest r
     if (stream->waker() != nullptr) stream->waker()->Wake();
   };
   RETURN_IF_ERROR(WaitFor({.model = std::move(model),
+                           .request_id = held->request_id,
                            .deadline = deadline,
                            .bytes = bytes,
                            .control = control,
@@ -420,6 +422,8 @@ Status Gateway::Submit(Pending& pending, std::shared_ptr<grammar::TokenMasker> c
 
   engine::Request out;
   out.id = std::move(in.request_id);
+  out.trace = std::move(in.trace);
+  if (out.trace != nullptr) out.trace->SetModel(pending.model->info.id);
   out.prompt = std::move(prompt.tokens);
   out.end_tokens = EndTokens(*pending.model, in.prompt);
   out.seed = seed;

@@ -19,6 +19,8 @@
 
 #include "api/answer_cache.h"
 #include "api/inference.h"
+#include "api/live_state.h"
+#include "api/request_trace.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mutex.h"
@@ -89,6 +91,8 @@ class Gateway final : public api::Inference {
   // Generations use this cache, except those that are stepped. To be called before the first
   // request.
   void UseAnswers(std::shared_ptr<api::AnswerCache> answers) { answers_ = std::move(answers); }
+  // Requests without a trace get one from here. To be called before the first request.
+  void UseTraces(std::shared_ptr<api::RequestTraces> traces) { traces_ = std::move(traces); }
   // Encodings use this cache. To be called before the first request.
   void UseRows(std::shared_ptr<api::EncodingCache> rows) { rows_ = std::move(rows); }
 
@@ -108,6 +112,10 @@ class Gateway final : public api::Inference {
   Status Unpin(const std::string& tenant, const std::string& id) override;
   void TokenizeLater(api::TokenizeRequest request, Done<api::TokenizeResult> done) override;
   void DetokenizeLater(api::DetokenizeRequest request, Done<std::string> done) override;
+  // The loaded models that are not adapters of another one.
+  std::vector<std::shared_ptr<const ServedModel>> ServedBases() const;
+  // The requests that wait for their models, for operators.
+  void ListWaiting(api::LiveState* out) const;
   // The loaded models, then the listed ones that are not loaded.
   std::vector<api::ModelInfo> Models() const override;
   api::LoadSnapshot Load() const override;  // of all models together
@@ -179,6 +187,18 @@ class Gateway final : public api::Inference {
                                                   bool begins_inside);
   void LogBrokenCall(std::string_view request_id, std::string_view model, std::string_view reason);
   api::ReasoningMode ReasoningOf(const ServedModel& model, const api::Prompt& prompt) const;
+  // Servers that trace their own stages have begun a trace already.
+  template <typename Request>
+  void BeginTrace(Request* request) const {
+    if (traces_ == nullptr || request->trace != nullptr || request->request_id.empty()) return;
+    request->trace = traces_->Begin(
+        {.id = request->request_id,
+         .route = request->route,
+         .tenant = request->tenant,
+         .caller = request->caller == nullptr ? std::string() : request->caller->credential,
+         .begun_unix_ms = UnixMillis(),
+         .begun_at = clock_.Now()});
+  }
   static uint64_t DrawSeed();
 
   bool AwaitsModels() const;
@@ -205,9 +225,10 @@ class Gateway final : public api::Inference {
   std::vector<std::string> expected_ GUARDED_BY(mutex_);  // names of models that are being loaded
   std::vector<api::ModelInfo> listed_ GUARDED_BY(mutex_);
   WaitingRequests waiting_ GUARDED_BY(mutex_);
-  ModelSource* source_ = nullptr;              // may be null
-  std::shared_ptr<api::AnswerCache> answers_;  // may be null
-  std::shared_ptr<api::EncodingCache> rows_;   // may be null
+  ModelSource* source_ = nullptr;               // may be null
+  std::shared_ptr<api::AnswerCache> answers_;   // may be null
+  std::shared_ptr<api::EncodingCache> rows_;    // may be null
+  std::shared_ptr<api::RequestTraces> traces_;  // may be null
   Constraints constraints_;
   // Low priority, because compiling a hostile schema takes a fifth of a second of a core.
   PrepPool compile_pool_{1, 1, {.name = "tutti-compile", .nice = 10}};

@@ -381,6 +381,7 @@ Result<api::Encoding> Gateway::Defer(std::string model, api::EncodeRequest reque
     if (state->waker() != nullptr) state->waker()->Wake();
   };
   RETURN_IF_ERROR(WaitFor({.model = std::move(model),
+                           .request_id = held->request_id,
                            .deadline = deadline,
                            .bytes = bytes,
                            .control = control,
@@ -398,6 +399,7 @@ api::EncodingState::Finisher Gateway::FinisherOf(const PendingEncoding& pending)
 }
 
 Result<api::Encoding> Gateway::Encode(api::EncodeRequest request, std::shared_ptr<Waker> waker) {
+  BeginTrace(&request);
   Lookup found = LookEncoder(request);
   if (!found.listed.empty())
     return Defer(std::move(found.listed), std::move(request), std::move(waker));
@@ -442,6 +444,7 @@ Result<std::shared_ptr<api::Cancellable>> Gateway::Classify(
   encode.tenant = std::move(request.tenant);
   encode.tenant_weight = request.tenant_weight;
   encode.cache_scope = std::move(request.cache_scope);
+  encode.trace = std::move(request.trace);
   stream->DivideLogprobs(model.info.decision_temperature);
   const auto answer =
       std::make_shared<ClassAnswer>(std::move(stream), std::move(classes), model.encoder->scale);
@@ -511,6 +514,8 @@ Status Gateway::Prepare(PendingEncoding& pending) try {
   out.tenant = std::move(in.tenant);
   out.tenant_weight = in.tenant_weight;
   out.prepare = clock_.Now() - begin;
+  out.trace = std::move(in.trace);
+  if (out.trace != nullptr) out.trace->SetModel(pending.model->info.id);
   const auto items = static_cast<int64_t>(out.lengths.size());
   const auto tokens = static_cast<int64_t>(out.tokens.size());
   const ServedEncoder& encoder = *pending.model->encoder;

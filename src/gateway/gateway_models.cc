@@ -288,6 +288,21 @@ std::vector<api::ModelInfo> Gateway::ModelsLocked() const {
   return infos;
 }
 
+std::vector<std::shared_ptr<const ServedModel>> Gateway::ServedBases() const {
+  std::vector<std::shared_ptr<const ServedModel>> bases;
+  const MutexLock lock(mutex_);
+  for (const auto& model : models_) {
+    if (model->adapter == nullptr) bases.push_back(model);
+  }
+  return bases;
+}
+
+void Gateway::ListWaiting(api::LiveState* out) const {
+  const TimePoint now = clock_.Now();
+  const MutexLock lock(mutex_);
+  waiting_.List(now, out);
+}
+
 std::vector<api::ModelInfo> Gateway::Models() const {
   const MutexLock lock(mutex_);
   return ModelsLocked();

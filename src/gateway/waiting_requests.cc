@@ -85,4 +85,12 @@ std::vector<WaitingRequests::Ended> WaitingRequests::TakeEnded(TimePoint now) {
   return ended;
 }
 
+void WaitingRequests::List(TimePoint now, api::LiveState* out) const {
+  out->model_waits_total = static_cast<int>(entries_.size());
+  for (const Entry& entry : entries_) {
+    if (out->model_waits.size() == api::LiveState::kMaxModelWaits) return;
+    out->model_waits.push_back({entry.request_id, entry.model, now - entry.since});
+  }
+}
+
 }  // namespace tutti::gateway

@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "api/live_state.h"
 #include "api/token_stream.h"
 #include "base/clock.h"
 #include "base/mutex.h"
@@ -48,6 +49,7 @@ class WaitingRequests {
   using Found = Result<std::shared_ptr<const ServedModel>>;
   struct Entry {
     std::string model;
+    std::string request_id = {};  // empty: not known
     TimePoint since = {}, deadline = TimePoint::max();
     size_t bytes = 0;
     std::shared_ptr<WaitControl> control = nullptr;  // null: the request cannot be cancelled
@@ -66,6 +68,8 @@ class WaitingRequests {
   // waited for the longest time allowed.
   std::vector<Ended> TakeEnded(TimePoint now);
   size_t size() const { return entries_.size(); }
+  // Appends the first ones, for operators.
+  void List(TimePoint now, api::LiveState* out) const;
 
  private:
   template <typename Leaves>
