@@ -7,6 +7,7 @@
 #include <prometheus/registry.h>
 #include <prometheus/text_serializer.h>
 
+#include <algorithm>
 #include <set>
 #include <utility>
 
@@ -102,6 +103,20 @@ struct MetricsRegistry::Impl {
   std::vector<std::weak_ptr<const std::function<void()>>> collectors GUARDED_BY(mutex);
   std::map<std::string, std::pair<MetricLabels, prometheus::Gauge*>> only GUARDED_BY(mutex);
 
+  // Called without the lock: a collector may make series, and the last holder of one may be here.
+  void RunCollectors() {
+    std::vector<CollectorHandle> alive;
+    {
+      const MutexLock lock(mutex);
+      std::erase_if(collectors, [](const auto& collector) { return collector.expired(); });
+      for (const auto& collector : collectors) {
+        if (CollectorHandle handle = collector.lock(); handle != nullptr)
+          alive.push_back(std::move(handle));
+      }
+    }
+    for (const CollectorHandle& collect : alive) (*collect)();
+  }
+
   MetricLabels Bound(const std::string& name, MetricLabels labels) {
     for (auto& [key, value] : labels) value = BoundedLabel(value);
     const MutexLock lock(mutex);
@@ -164,18 +179,36 @@ MetricsRegistry::CollectorHandle MetricsRegistry::AddCollector(std::function<voi
 }
 
 std::string MetricsRegistry::Expose() const {
-  // Called without the lock: a collector may make series, and the last holder of one may be here.
-  std::vector<CollectorHandle> alive;
-  {
-    const MutexLock lock(impl_->mutex);
-    std::erase_if(impl_->collectors, [](const auto& collector) { return collector.expired(); });
-    for (const auto& collector : impl_->collectors) {
-      if (CollectorHandle handle = collector.lock(); handle != nullptr)
-        alive.push_back(std::move(handle));
+  impl_->RunCollectors();
+  return prometheus::TextSerializer().Serializer::Serialize(impl_->registry.Collect());
+}
+
+std::vector<MetricSamples> MetricsRegistry::Sample(std::span<const std::string_view> names) const {
+  impl_->RunCollectors();
+  std::vector<MetricSamples> all;
+  for (const prometheus::MetricFamily& family : impl_->registry.Collect()) {
+    if (!std::binary_search(names.begin(), names.end(), std::string_view(family.name))) continue;
+    MetricSamples& samples = all.emplace_back();
+    samples.name = family.name;
+    samples.histogram = family.type == prometheus::MetricType::Histogram;
+    for (const prometheus::ClientMetric& metric : family.metric) {
+      MetricSamples::Series& series = samples.series.emplace_back();
+      for (const auto& label : metric.label) series.labels[label.name] = label.value;
+      if (samples.histogram) {
+        series.value = metric.histogram.sample_sum;
+        series.count = metric.histogram.sample_count;
+        for (const auto& bucket : metric.histogram.bucket) {
+          series.bounds.push_back(bucket.upper_bound);
+          series.at_most.push_back(bucket.cumulative_count);
+        }
+      } else {
+        series.value = family.type == prometheus::MetricType::Counter ? metric.counter.value
+                                                                      : metric.gauge.value;
+      }
     }
   }
-  for (const CollectorHandle& collect : alive) (*collect)();
-  return prometheus::TextSerializer().Serializer::Serialize(impl_->registry.Collect());
+  std::sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.name < b.name; });
+  return all;
 }
 
 }  // namespace tutti::telemetry

@@ -11,6 +11,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -68,6 +69,20 @@ const Buckets& BatchBuckets();         // 1 8 16 32 .. 16384: tokens and sequenc
 const Buckets& ChoiceBuckets();        // 1 2 5 10 20
 Buckets SizeBuckets(int64_t limit);    // 1 2 5 10 20 50 .. up to and including the first >= limit
 
+// The series of one metric at one time, for readers in this process.
+struct MetricSamples {
+  struct Series {
+    MetricLabels labels;
+    double value = 0;    // of a counter or gauge; of a histogram: the sum of the observed values
+    uint64_t count = 0;  // of a histogram: observed values
+    std::vector<double> bounds;     // of a histogram, ascending; the last one is infinite
+    std::vector<uint64_t> at_most;  // observed values up to each bound, as in the exposition
+  };
+  std::string name;
+  bool histogram = false;
+  std::vector<Series> series;
+};
+
 class MetricsRegistry {
  public:
   MetricsRegistry();
@@ -95,6 +110,8 @@ class MetricsRegistry {
 
   // Text format 0.0.4.
   std::string Expose() const;
+  // The metrics with these names, which are sorted, as Expose() would show them now.
+  std::vector<MetricSamples> Sample(std::span<const std::string_view> names) const;
   static constexpr std::string_view kContentType = "text/plain; version=0.0.4; charset=utf-8";
 
  private:

@@ -34,6 +34,28 @@ TEST(Metrics, HistogramsCountIntoTheirBuckets) {
                         "3\nh_seconds_bucket{le=\"+Inf\"} 4\n"));
 }
 
+TEST(Metrics, SamplesEqualTheExposition) {
+  MetricsRegistry registry;
+  registry.GetCounter("c_total", "help", {{"a", "1"}}).Add(3);
+  registry.GetGauge("other", "help").Set(1);
+  Gauge collected = registry.GetGauge("g", "help");
+  const auto handle = registry.AddCollector([&] { collected.Set(7); });
+  Histogram histogram = registry.GetHistogram("h_seconds", "help", {0.1, 1});
+  for (const double value : {0.05, 0.5, 7.0}) histogram.Observe(value);
+  constexpr std::string_view kNames[] = {"absent", "c_total", "g", "h_seconds"};
+  const std::vector<MetricSamples> samples = registry.Sample(kNames);
+  ASSERT_EQ(samples.size(), 3u);
+  EXPECT_EQ(samples[0].name, "c_total");
+  EXPECT_EQ(samples[0].series[0].labels, (MetricLabels{{"a", "1"}}));
+  EXPECT_EQ(samples[0].series[0].value, 3);
+  EXPECT_EQ(samples[1].series[0].value, 7) << "collectors run";
+  EXPECT_TRUE(samples[2].histogram);
+  EXPECT_EQ(samples[2].series[0].count, 3u);
+  EXPECT_NEAR(samples[2].series[0].value, 7.55, 1e-9);
+  EXPECT_EQ(samples[2].series[0].at_most, (std::vector<uint64_t>{1, 2, 3}));
+  EXPECT_EQ(samples[2].series[0].bounds.size(), 3u);
+}
+
 TEST(Metrics, HostileLabelValuesAreEscapedBoundedAndLimitedInNumber) {
   MetricsRegistry registry;
   registry
