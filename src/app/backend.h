@@ -4,11 +4,14 @@
 #pragma once
 
 #include <atomic>
+#include <memory>
 
 #include "api/adapter_control.h"
 #include "api/inference.h"
+#include "api/live_state.h"
 #include "api/model_control.h"
 #include "api/model_library.h"
+#include "api/request_trace.h"
 #include "api/types.h"
 #include "base/clock.h"
 
@@ -29,6 +32,11 @@ class Backend : public api::HealthProbe {
 
   // Loads adapters at run time; null: this process does not.
   virtual api::AdapterControl* adapters() { return nullptr; }
+
+  // Snapshots of the engines of this process; null: they are in others.
+  virtual api::LiveSource* live() { return nullptr; }
+  // Requests without a trace get one from here. Before the first request.
+  virtual void UseTraces(std::shared_ptr<api::RequestTraces> /*traces*/) {}
 
   // From now on new requests are refused (draining) and readyz fails; running requests continue.
   virtual void BeginDrain() = 0;

@@ -20,6 +20,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "gateway/gateway.h"
+#include "gateway/live_view.h"
 #include "kv/disk/prefix_disk.h"
 #include "telemetry/metrics.h"
 
@@ -100,6 +101,10 @@ class LocalInference final : public Backend {
   api::AdapterControl* adapters() override { return adapter_control_; }
   api::ModelControl* control() override { return control_; }
   api::ModelLibrary* library() override { return library_; }
+  api::LiveSource* live() override { return &live_; }
+  void UseTraces(std::shared_ptr<api::RequestTraces> traces) override {
+    gateway_.UseTraces(std::move(traces));
+  }
   void BeginDrain() override;
   bool Drain(Duration limit) override;
 
@@ -125,6 +130,7 @@ class LocalInference final : public Backend {
   SteadyClock clock_;
   const std::shared_ptr<Device> device_;  // of all models; a loading thread's
   gateway::Gateway gateway_;
+  gateway::LiveView live_{gateway_, clock_};
   std::shared_ptr<kv::PrefixDisk> prefixes_;
   api::ModelControl* control_ = nullptr;
   api::ModelLibrary* library_ = nullptr;

@@ -132,7 +132,10 @@ Servers::Servers(const http::HttpOptions& http, const rpc::GrpcOptions& grpc, bo
                    .adapters = deps_.adapters,
                    .control = deps_.control,
                    .library = deps_.library,
-                   .reload = deps_.reload}) {
+                   .reload = deps_.reload,
+                   .live = deps_.live,
+                   .traces = deps_.traces,
+                   .errors = deps_.errors}) {
   if (!with_grpc) return;
   grpc_ = std::make_unique<rpc::GrpcServer>(
       grpc, rpc::GrpcServer::Dependencies{.inference = &deps_.state->inference(),
@@ -141,7 +144,8 @@ Servers::Servers(const http::HttpOptions& http, const rpc::GrpcOptions& grpc, bo
                                           .repository = &repository_,
                                           .metrics = deps_.server_metrics,
                                           .log = deps_.log,
-                                          .clock = deps_.clock});
+                                          .clock = deps_.clock,
+                                          .errors = deps_.errors});
 }
 
 Result<std::unique_ptr<Servers>> Servers::Create(const Settings& settings,
@@ -245,7 +249,9 @@ Service::Service(const Settings& settings, Backend& backend, telemetry::MetricsR
                      malloc_trim(0);
                    }},
               backend.memory_level(), backend.clock(), log),
-      collectors_(CollectAll(metrics, *state_, backend.models(), memory_)) {}
+      collectors_(CollectAll(metrics, *state_, backend.models(), memory_)) {
+  backend.UseTraces(traces_);
+}
 
 bool Service::IsAlias(std::string_view name) const { return state_->callers().aliases().Has(name); }
 
@@ -274,6 +280,9 @@ Result<std::unique_ptr<Service>> Service::Create(const Settings& settings, Backe
                                  .adapters = backend.adapters(),
                                  .control = backend.control(),
                                  .library = backend.library(),
+                                 .live = backend.live(),
+                                 .traces = service->traces_.get(),
+                                 .errors = &service->errors_,
                                  .reload = [raw = service.get()] { return raw->Reload(); }}));
   ASSIGN_OR_RETURN(service->mqtt_, MqttServers::Create(settings, {.clock = &backend.clock(),
                                                                   .state = service->state_.get(),

@@ -11,6 +11,8 @@
 #include <utility>
 #include <vector>
 
+#include "api/live_state.h"
+#include "api/request_trace.h"
 #include "app/backend.h"
 #include "app/caches.h"
 #include "app/config/settings.h"
@@ -27,6 +29,7 @@
 #include "server/http/connection/http_server.h"
 #include "services/sessions/chat.h"
 #include "telemetry/metrics.h"
+#include "telemetry/recent_errors.h"
 #include "telemetry/server_metrics.h"
 
 namespace tutti::app {
@@ -48,6 +51,9 @@ class Servers {
     api::AdapterControl* adapters = nullptr;  // as Backend::adapters()
     api::ModelControl* control = nullptr;     // as Backend::control()
     api::ModelLibrary* library = nullptr;     // as Backend::library()
+    api::LiveSource* live = nullptr;          // as Backend::live()
+    api::RequestTraces* traces = nullptr;
+    telemetry::RecentErrors* errors = nullptr;
     std::function<Result<http::ReloadReport>()> reload = {};  // as HttpServer's
   };
 
@@ -133,6 +139,8 @@ class Service {
   Backend& backend_;
   Logger& log_;
   telemetry::ServerMetrics server_metrics_;
+  const std::shared_ptr<api::RequestTraces> traces_ = std::make_shared<api::RequestTraces>();
+  telemetry::RecentErrors errors_;
   const std::unique_ptr<State> state_;
   StoreWatch watch_;
   MemoryWatch memory_;

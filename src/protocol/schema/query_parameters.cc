@@ -206,4 +206,21 @@ Result<ChatQuery> ParseChatQuery(std::span<const QueryParameter> parameters,
   return query;
 }
 
+Result<LiveQuery> ParseLiveQuery(std::span<const QueryParameter> parameters,
+                                 const ParseOptions& options, IgnoredFields* ignored) {
+  RETURN_IF_ERROR(CheckOnce(parameters));
+  LiveQuery query;
+  for (const auto& [name, value] : parameters) {
+    if (name == "interval_ms") {
+      const std::optional<int64_t> number = ReadWholeNumber(value);
+      if (!number.has_value() || *number < 100 || *number > 10000)
+        return BadValue("interval_ms", "interval_ms must be an integer from 100 to 10000");
+      query.interval = std::chrono::milliseconds(*number);
+    } else {
+      RETURN_IF_ERROR(NoteUnknown(name, options, ignored));
+    }
+  }
+  return query;
+}
+
 }  // namespace tutti::protocol

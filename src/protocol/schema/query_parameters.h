@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/clock.h"
 #include "base/status.h"
 #include "protocol/schema/checked_object.h"
 
@@ -68,6 +69,13 @@ struct ChatQuery {
   std::string user;                       // empty: not given
 };
 Result<ChatQuery> ParseChatQuery(std::span<const QueryParameter> parameters,
+                                 const ParseOptions& options, IgnoredFields* ignored);
+
+// Query of GET /admin/events.
+struct LiveQuery {
+  Duration interval = std::chrono::milliseconds(500);  // between events, at least; 100 ms to 10 s
+};
+Result<LiveQuery> ParseLiveQuery(std::span<const QueryParameter> parameters,
                                  const ParseOptions& options, IgnoredFields* ignored);
 
 }  // namespace tutti::protocol

@@ -20,6 +20,7 @@
 #include "base/status.h"
 #include "protocol/kserve/repository.h"
 #include "server/grpc/abuse_limits.h"
+#include "telemetry/recent_errors.h"
 #include "telemetry/server_metrics.h"
 
 namespace tutti::auth {
@@ -76,6 +77,7 @@ class GrpcServer {
     telemetry::ServerMetrics* metrics = nullptr;  // may be null
     Logger* log = nullptr;                        // may be null
     const Clock* clock = nullptr;
+    telemetry::RecentErrors* errors = nullptr;  // may be null
   };
 
   GrpcServer(GrpcOptions options, Dependencies dependencies);

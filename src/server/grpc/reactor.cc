@@ -11,8 +11,10 @@
 #include <vector>
 
 #include "base/ascii.h"
+#include "base/clock.h"
 #include "base/mutex.h"
 #include "protocol/cache_headers.h"
+#include "protocol/error.h"
 #include "protocol/http1/compression.h"
 #include "protocol/schema/checked_object.h"
 #include "server/grpc/call.h"
@@ -385,6 +387,15 @@ class Reactor final : public grpc::ServerGenericBidiReactor, public Call, public
     reason_ = out.reason;
     Measure();
     if (status.ok()) return grpc::ServerGenericBidiReactor::Finish(grpc::Status::OK);
+    if (context_.deps.errors != nullptr && status.code() != StatusCode::kCancelled) {
+      context_.deps.errors->Add(
+          {.unix_ms = UnixMillis(),
+           .request_id = info_.request_id,
+           .route = std::string(method_ == nullptr ? std::string_view("-") : method_->path),
+           .code = out.reason,
+           .status = protocol::ViewError(status).http,
+           .message = status.message()});
+    }
     call_.AddTrailingMetadata("tutti-error-code", out.reason);
     grpc::ServerGenericBidiReactor::Finish(
         grpc::Status(static_cast<grpc::StatusCode>(out.code), out.message, out.details));

@@ -51,6 +51,8 @@ std::unique_ptr<Handler> MakeRouteHandler(const Route& route, Connection& connec
 std::unique_ptr<Handler> MakeImmediateHandler(RouteId route, Connection& connection);
 // Changes of the server by its operator (admin_handler.cc).
 std::unique_ptr<Handler> MakeAdminHandler(RouteId route, Connection& connection);
+// The live state, once or as events, and the traces of a request (live_handler.cc).
+std::unique_ptr<Handler> MakeLiveHandler(RouteId route, Connection& connection);
 // Loading and unloading of models (models_handler.cc).
 std::unique_ptr<Handler> MakeModelsHandler(RouteId route, Connection& connection);
 // The four generating routes (generation_handler.cc), those of encoders (encoding_handler.cc),

@@ -160,7 +160,9 @@ TEST_F(RoutesTest, AKeyWithoutTheScopeOfARouteIsRefusedThere) {
 TEST_F(RoutesTest, OperatorRoutesNeedAdminUnlessServerIsOpen) {
   std::vector<std::string> paths;
   for (const Route& route : Routes()) {
-    if (route.rule == auth::rules::kOperate) paths.push_back(PathOf(route));
+    // LiveTest has those that read.
+    if (route.rule == auth::rules::kOperate && route.method != "GET")
+      paths.push_back(PathOf(route));
   }
   EXPECT_THAT(paths, ::testing::UnorderedElementsAre(
                          "/v1/models/load", "/v1/models/unload", "/models/load", "/models/unload",

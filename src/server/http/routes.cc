@@ -21,6 +21,7 @@ namespace to {
 
 constexpr RouteHandler kImmediate{MakeImmediateHandler};
 constexpr RouteHandler kAdmin{MakeAdminHandler};
+constexpr RouteHandler kLive{MakeLiveHandler};
 constexpr RouteHandler kModelControl{MakeModelsHandler};
 constexpr RouteHandler kGeneration{MakeGenerationHandler};
 constexpr RouteHandler kTokenizer{MakeTokenizerHandler};
@@ -208,6 +209,9 @@ constexpr auto kRoutes = std::to_array<Route>({
     {"/load", "GET", RouteId::kLoad, to::kImmediate, kMetrics},
     {"/metrics", "GET", RouteId::kMetrics, to::kImmediate, kMetrics},
     {"/admin/reload", "POST", RouteId::kReload, to::kAdmin, kOperate},
+    {"/admin/state", "GET", RouteId::kLiveState, to::kLive, kOperate},
+    {"/admin/events", "GET", RouteId::kLiveEvents, to::kLive, kOperate},
+    {"/admin/requests/{id}", "GET", RouteId::kRequestTrace, to::kLive, kOperate},
     {"/livez", "GET", RouteId::kLive, to::kImmediate, kAnybody, OpKind::kOther, kOpen, kProbe},
     {"/healthz", "GET", RouteId::kLive, to::kImmediate, kAnybody, OpKind::kOther, kOpen},
     {"/ping", "GET", RouteId::kLive, to::kImmediate, kAnybody, OpKind::kOther, kOpen},

@@ -107,7 +107,10 @@ enum class RouteId {
   kVersion,
   kLoad,
   kMetrics,
-  kReload,  // POST /admin/reload
+  kReload,        // POST /admin/reload
+  kLiveState,     // GET /admin/state
+  kLiveEvents,    // GET /admin/events
+  kRequestTrace,  // GET /admin/requests/{id}
   kLive,
   kReady,
   kStarted,

@@ -48,7 +48,8 @@ struct ServerContext {
   MemoryBudget memory_budget{options.limits.held_bytes};
 
   std::atomic<int> connections{0};
-  std::atomic<int> active{0};  // requests being answered
+  std::atomic<int> active{0};    // requests being answered
+  std::atomic<int> watchers{0};  // streams of GET /admin/events
   std::atomic<bool> draining{false};
   LogPace handshake_lines;          // about those that failed
   std::function<void()> on_closed;  // a connection has ended: accepting may continue

@@ -17,11 +17,14 @@
 
 #include "api/adapter_control.h"
 #include "api/inference.h"
+#include "api/live_state.h"
+#include "api/request_trace.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/status.h"
 #include "protocol/http1/framing.h"
 #include "telemetry/metrics.h"
+#include "telemetry/recent_errors.h"
 #include "telemetry/server_metrics.h"
 
 namespace tutti::api {
@@ -158,6 +161,10 @@ class HttpServer {
     // For POST /admin/reload: reads the configuration again. Blocks for files; any thread. May be
     // null.
     std::function<Result<ReloadReport>()> reload = {};
+    // For the routes that show operators the live state; all may be null.
+    api::LiveSource* live = nullptr;  // null: the engines are not in this process
+    api::RequestTraces* traces = nullptr;
+    telemetry::RecentErrors* errors = nullptr;
   };
 
   HttpServer(HttpOptions options, Dependencies dependencies);

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/ascii.h"
+#include "base/clock.h"
 #include "protocol/cache_headers.h"
 #include "protocol/prefix_report.h"
 #include "services/auth/principal.h"
@@ -121,6 +122,25 @@ void RequestContext::SignForCache(api::CacheControl* control,
   if (!head_written_) cache_reports_.push_back(*report);
 }
 
+std::shared_ptr<api::RequestTrace> RequestContext::BeginTrace(const std::string& request_id) {
+  constexpr size_t kMaxTraces = 16;  // that show when the answer was written
+  if (server_.deps.traces == nullptr) return nullptr;
+  const TimePoint now = loop_.clock().Now();
+  // Messages over a WebSocket come long after the request that opened it.
+  const TimePoint begun = head_written_ ? now : start_;
+  std::shared_ptr<api::RequestTrace> trace =
+      server_.deps.traces->Begin({.id = head_written_ && !request_id.empty() ? request_id : id_,
+                                  .route = usage_route(),
+                                  .tenant = caller_->tenant,
+                                  .caller = caller_->credential,
+                                  .begun_unix_ms = UnixMillis() - WholeMillis(now - begun),
+                                  .begun_at = begun});
+  trace->server().Append({.at = begun, .kind = api::TraceEvent::Kind::kReceived});
+  trace->server().Append({.at = now, .kind = api::TraceEvent::Kind::kParsed});
+  if (!head_written_ && traces_.size() < kMaxTraces) traces_.push_back(trace);
+  return trace;
+}
+
 void RequestContext::CountAs(telemetry::OpKind op) {
   if (decision_.op() != telemetry::OpKind::kOther || op == telemetry::OpKind::kOther) return;
   if (telemetry::ServerMetrics* const serving = server_.deps.serving) {
@@ -139,6 +159,14 @@ protocol::ErrorView RequestContext::MakeErrorView(const Status& status, Origin o
   }
   if (origin == Origin::kServer && server_.deps.serving != nullptr)
     server_.deps.serving->RequestRejected(error.code);
+  if (server_.deps.errors != nullptr) {
+    server_.deps.errors->Add({.unix_ms = UnixMillis(),
+                              .request_id = id_,
+                              .route = std::string(decision_.name()),
+                              .code = error.code,
+                              .status = error.http,
+                              .message = status.message()});
+  }
   return error;
 }
 
@@ -210,7 +238,13 @@ void RequestContext::Activate() {
 
 void RequestContext::Account(int code, bool streamed, uint64_t sent_bytes) {
   if (id_.empty()) return;
-  const Duration took = loop_.clock().Now() - start_;
+  const TimePoint now = loop_.clock().Now();
+  const Duration took = now - start_;
+  for (const auto& trace : traces_) {
+    trace->server().Append({.at = now, .tokens = code, .kind = api::TraceEvent::Kind::kWritten},
+                           /*essential=*/true);
+  }
+  traces_.clear();
   server_.active.fetch_sub(1);
   if (telemetry::ServerMetrics* const serving = server_.deps.serving) {
     serving->InFlight(decision_.op(), -1);
@@ -244,6 +278,7 @@ void RequestContext::Reset() {
   decision_ = Decision();
   error_options_.form = decision_.errors();
   id_.clear();
+  traces_.clear();
   head_written_ = false;
 }
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "api/caller.h"
+#include "api/request_trace.h"
 #include "protocol/error.h"
 #include "protocol/schema/checked_object.h"
 #include "server/http/connection/io_loop.h"
@@ -42,6 +43,7 @@ class RequestContext {
   void Sign(Request* request) {
     request->caller = caller_;
     request->rate_limits = rate_limits_;
+    if constexpr (requires { request->trace; }) request->trace = BeginTrace(request->request_id);
     if constexpr (requires { request->cache_report; })
       SignForCache(&request->cache, &request->cache_report);
     if constexpr (requires { request->explain_prefix; })
@@ -83,6 +85,8 @@ class RequestContext {
   HeaderList OptionsHeaders() const;  // for an answer to OPTIONS
 
  private:
+  // Null if this server keeps no traces.
+  std::shared_ptr<api::RequestTrace> BeginTrace(const std::string& request_id);
   bool AsksToExplainCache() const;
   void SignForCache(api::CacheControl* control, std::shared_ptr<api::CacheReport>* report);
   void Report(int code, Duration took, uint64_t sent_bytes);  // log line, metrics; std::bad_alloc
@@ -98,6 +102,7 @@ class RequestContext {
   api::CallerRef caller_;
   std::shared_ptr<api::RateLimits> rate_limits_;                  // null once the head is written
   std::vector<std::shared_ptr<api::CacheReport>> cache_reports_;  // one for each prompt
+  std::vector<std::shared_ptr<api::RequestTrace>> traces_;        // the same, of the first ones
   bool head_written_ = false;
   std::string id_;
   TimePoint start_;

@@ -200,10 +200,9 @@ class GenerationHandler final : public Handler {
     for (api::Generation& generation : generations_)
       generation.Cancel();  // the other prompts of this call
     if (events_.begun() || (call_->stream && !frames->empty())) {
-      protocol::ErrorView error =
-          protocol::ViewError(status, connection_.request_context().error_options());
-      error.request_id = connection_.request_context().id();
-      writer_->OnError(error, frames);
+      writer_->OnError(
+          connection_.request_context().MakeErrorView(status, Connection::Origin::kInference),
+          frames);
       events_.Show(*frames);
       return events_.End();
     }

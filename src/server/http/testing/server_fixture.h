@@ -68,12 +68,29 @@ class ServerTest : public ::testing::Test {
     known_ = std::make_unique<auth::testing::OneKey>(options.api_key,
                                                      !options.tls_client_ca_file.empty());
     if (has_services_) StartServices();
-    server_ = std::make_unique<HttpServer>(
-        options, HttpServer::Dependencies{&inference(), &known_->authority(), &health(), &metrics_,
-                                          serving_.get(), &log_, &clock_, repository_.get(),
-                                          responses_.get(), sessions_.get(), chat_.get(),
-                                          jobs_.get(), files_.get(), batches_.get(),
-                                          idempotency_keys_.get(), nullptr, control_, library_});
+    server_ =
+        std::make_unique<HttpServer>(options, HttpServer::Dependencies{&inference(),
+                                                                       &known_->authority(),
+                                                                       &health(),
+                                                                       &metrics_,
+                                                                       serving_.get(),
+                                                                       &log_,
+                                                                       &clock_,
+                                                                       repository_.get(),
+                                                                       responses_.get(),
+                                                                       sessions_.get(),
+                                                                       chat_.get(),
+                                                                       jobs_.get(),
+                                                                       files_.get(),
+                                                                       batches_.get(),
+                                                                       idempotency_keys_.get(),
+                                                                       nullptr,
+                                                                       control_,
+                                                                       library_,
+                                                                       nullptr,
+                                                                       live_,
+                                                                       &traces_,
+                                                                       &errors_});
     ASSERT_TRUE(server_->Start().ok());
   }
   // Destroys the services of an earlier server; users of a store go before the store.
@@ -163,6 +180,9 @@ class ServerTest : public ::testing::Test {
 
   api::ModelControl* control_ = nullptr;  // set before StartServer()
   api::ModelLibrary* library_ = nullptr;  // the same
+  api::LiveSource* live_ = nullptr;       // the same
+  api::RequestTraces traces_;
+  telemetry::RecentErrors errors_;
   bool has_services_ = true;  // of responses, conversations and jobs; set before StartServer()
   SteadyClock clock_;
   telemetry::MetricsRegistry metrics_;

@@ -1,0 +1,291 @@
+#include "protocol/live_state.h"
+
+#include <algorithm>
+#include <optional>
+#include <vector>
+
+#include "base/types.h"
+
+namespace tutti::protocol {
+namespace {
+
+using api::LiveEngine;
+using api::LiveSequence;
+using api::LiveStep;
+using api::RequestTrace;
+using api::TraceEvent;
+using api::WaitReason;
+
+std::string_view PriorityName(api::Priority priority) {
+  constexpr std::string_view kNames[] = {"interactive", "flex", "batch"};
+  return kNames[static_cast<size_t>(priority)];
+}
+
+double MillisOf(TimePoint at) { return ToMillis(at.time_since_epoch()); }
+
+void WriteSequence(const LiveSequence& row, bool encoder, JsonWriter* json) {
+  json->BeginObject()
+      .Member("request", row.request.view())
+      .Member("tenant", row.tenant.view())
+      .MemberOrNull("caller", row.caller.view())
+      .Member("phase", api::LivePhaseName(row.phase))
+      .Member("priority", PriorityName(row.priority))
+      .Member("age_ms", ToMillis(row.age));
+  if (row.waits_for == WaitReason::kNone) {
+    json->Member("waits_for", nullptr);
+  } else {
+    json->Member("waits_for", api::WaitReasonName(row.waits_for))
+        .Member("waited_ms", ToMillis(row.waited));
+  }
+  json->Member("prompt_tokens", row.prompt_tokens).Member("computed_tokens", row.computed_tokens);
+  if (encoder) {
+    json->Member("items", row.items).Member("items_left", row.items_left);
+  } else {
+    json->Member("choice", row.choice)
+        .Member("cached_tokens", row.cached_tokens)
+        .Member("output_tokens", row.output_tokens)
+        .Member("max_tokens", row.max_tokens)
+        .Member("blocks", row.blocks)
+        .Member("preemptions", row.preemptions);
+  }
+  json->EndObject();
+}
+
+// `begin_ms`: where the step began, on the reader's scale.
+void WriteStep(const LiveStep& step, double begin_ms, JsonWriter* json) {
+  json->BeginObject()
+      .Member("step", static_cast<int64_t>(step.step))
+      .Member("begin_ms", begin_ms)
+      .Member("plan_ms", ToMillis(step.plan))
+      .Member("launch_ms", ToMillis(step.launch))
+      .Member("collect_ms", ToMillis(step.collect))
+      .Member("commit_ms", ToMillis(step.commit))
+      .Member("forward_ms", ToMillis(step.forward))
+      .Member("decode_rows", step.decode_rows)
+      .Member("prefill_rows", step.prefill_rows)
+      .Member("prefill_tokens", step.prefill_tokens)
+      .Member("draft_tokens", step.draft_tokens)
+      .Member("output_tokens", step.output_tokens);
+  if (step.failed) json->Member("failed", true);
+  if (step.aborted) json->Member("aborted", true);
+  json->EndObject();
+}
+
+void WriteEngine(const LiveEngine& engine, TimePoint now, JsonWriter* json) {
+  json->BeginObject()
+      .Member("model", engine.model)
+      .Member("kind", engine.encoder ? "encoder" : "decoder")
+      .Member("age_ms", ToMillis(now - engine.taken))
+      .Member("running", engine.running)
+      .Member("waiting", engine.waiting)
+      .Member("paused", engine.paused)
+      .Member("preparing", engine.preparing)
+      .Member("waiting_tokens", engine.waiting_tokens)
+      .Member("prompt_tokens_per_s", engine.prompt_tokens_per_s);
+  if (!engine.encoder) {
+    json->Member("max_num_seqs", engine.max_num_seqs)
+        .Member("output_tokens_per_s", engine.output_tokens_per_s);
+  }
+  json->Member("busy_share", engine.busy_share);
+  json->Key("waits").BeginObject();
+  for (size_t i = 0; i < engine.reasons.size(); ++i) {
+    if (engine.reasons[i] > 0)
+      json->Member(api::WaitReasonName(static_cast<WaitReason>(i)), engine.reasons[i]);
+  }
+  json->EndObject();
+  json->Key("sequences").BeginArray();
+  for (const LiveSequence& row : engine.sequences) WriteSequence(row, engine.encoder, json);
+  json->EndArray();
+  json->Member("sequences_left_out", engine.left_out);
+  if (!engine.encoder) {
+    json->Key("kv")
+        .BeginObject()
+        .Member("block_tokens", kBlockTokens)
+        .Member("blocks", engine.kv_blocks)
+        .Member("free", engine.kv_free)
+        .Member("cached", engine.kv_cached)
+        .Member("used", engine.kv_used)
+        .Member("shared", engine.kv_shared)
+        .Member("pinned", engine.kv_pinned)
+        .Member("cell_blocks", engine.kv_cell_blocks)
+        .Member("map", engine.kv_map)
+        .EndObject();
+  }
+  json->Member("steps_total", static_cast<int64_t>(engine.steps_total));
+  json->Key("steps").BeginArray();
+  for (const LiveStep& step : engine.steps) WriteStep(step, MillisOf(step.begin), json);
+  json->EndArray().EndObject();
+}
+
+// --- traces ---
+
+std::optional<TraceEvent> Find(std::span<const TraceEvent> events, TraceEvent::Kind kind) {
+  const auto found = std::find_if(events.begin(), events.end(),
+                                  [&](const TraceEvent& event) { return event.kind == kind; });
+  if (found == events.end()) return std::nullopt;
+  return *found;
+}
+
+bool IsEngineEvent(TraceEvent::Kind kind) { return kind >= TraceEvent::Kind::kAccepted; }
+
+void WriteEvent(const TraceEvent& event, TimePoint from, JsonWriter* json) {
+  using Kind = TraceEvent::Kind;
+  json->BeginObject()
+      .Member("at_ms", ToMillis(event.at - from))
+      .Member("event", api::TraceEventName(event.kind));
+  if (event.kind == Kind::kWaits) json->Member("reason", api::WaitReasonName(event.reason));
+  if (event.took.count() > 0) json->Member("took_ms", ToMillis(event.took));
+  switch (event.kind) {
+    case Kind::kWritten:
+      json->Member("status", event.tokens);
+      break;
+    case Kind::kRuns:
+      json->Member("cached_tokens", event.tokens);
+      break;
+    case Kind::kWaits:
+      if (event.reason == WaitReason::kPreempted) json->Member("lost_tokens", event.tokens);
+      break;
+    case Kind::kSubmitted:
+    case Kind::kPrefill:
+    case Kind::kEnded:
+      json->Member("tokens", event.tokens);
+      break;
+    default:
+      break;
+  }
+  if (event.step > 0) json->Member("step", static_cast<int64_t>(event.step));
+  if (event.choice > 0) json->Member("choice", event.choice);
+  json->EndObject();
+}
+
+// Durations between the stages that the request has reached.
+void WriteStages(std::span<const TraceEvent> events, TimePoint from, TimePoint now,
+                 JsonWriter* json) {
+  using Kind = TraceEvent::Kind;
+  const auto parsed = Find(events, Kind::kParsed), accepted = Find(events, Kind::kAccepted);
+  const auto submitted = Find(events, Kind::kSubmitted), runs = Find(events, Kind::kRuns);
+  const auto first = Find(events, Kind::kFirstToken), ended = Find(events, Kind::kEnded);
+  const auto written = Find(events, Kind::kWritten);
+  json->Key("stages").BeginObject();
+  const auto between = [&](const char* name, TimePoint begin,
+                           const std::optional<TraceEvent>& end) {
+    json->Member(name, ToMillis((end ? end->at : now) - begin));
+  };
+  if (parsed) json->Member("receive_ms", ToMillis(parsed->at - from));
+  if (accepted) json->Member("prepare_ms", ToMillis(accepted->took));
+  // A request whose end is known has left a stage that it did not complete.
+  const auto or_end = [&](const std::optional<TraceEvent>& event) { return event ? event : ended; };
+  if (submitted) between("queue_ms", submitted->at, or_end(runs));
+  if (runs) between("prefill_ms", runs->at, or_end(first));
+  if (first) between("decode_ms", first->at, ended);
+  if (ended && written) json->Member("write_ms", ToMillis(written->at - ended->at));
+  between("total_ms", from, written ? written : ended);
+  json->EndObject();
+}
+
+void WriteWaits(const RequestTrace& trace, std::span<const TraceEvent> engine, TimePoint now,
+                JsonWriter* json) {
+  // The last event of a request that waits now.
+  const bool waits = !engine.empty() && engine.back().kind == TraceEvent::Kind::kWaits;
+  json->Key("waits").BeginArray();
+  for (size_t i = 1; i < api::kWaitReasons; ++i) {
+    const auto reason = static_cast<WaitReason>(i);
+    Duration took = trace.waited(reason);
+    const bool current = waits && engine.back().reason == reason;
+    if (current) took += now - engine.back().at;
+    if (took.count() == 0) continue;
+    json->BeginObject()
+        .Member("reason", api::WaitReasonName(reason))
+        .Member("ms", ToMillis(took))
+        .Member("now", current)
+        .EndObject();
+  }
+  json->EndArray();
+}
+
+void WriteSteps(const RequestTrace& trace, const api::LiveState& state, TimePoint from,
+                JsonWriter* json) {
+  const std::vector<uint64_t> numbers = trace.LastSteps();
+  json->Key("steps").BeginObject().Member("count", static_cast<int64_t>(trace.steps()));
+  if (trace.longest_gap().count() > 0) {
+    json->Member("longest_gap_ms", ToMillis(trace.longest_gap()))
+        .Member("longest_gap_step", static_cast<int64_t>(trace.longest_gap_step()));
+  }
+  json->Key("last").BeginArray();
+  const std::string model = trace.model();
+  for (const LiveEngine& engine : state.engines) {
+    if (engine.model != model) continue;
+    for (const LiveStep& step : engine.steps) {
+      // A model that was loaded again counts its steps from 1.
+      if (step.begin < from || !std::binary_search(numbers.begin(), numbers.end(), step.step))
+        continue;
+      WriteStep(step, ToMillis(step.begin - from), json);
+    }
+  }
+  json->EndArray().EndObject();
+}
+
+void WriteTrace(const RequestTrace& trace, const api::LiveState& steps, TimePoint now,
+                JsonWriter* json) {
+  const TimePoint from = trace.head().begun_at;
+  const std::span<const TraceEvent> engine = trace.engine().events();
+  std::vector<TraceEvent> events(trace.server().events().begin(), trace.server().events().end());
+  events.insert(events.end(), engine.begin(), engine.end());
+  std::stable_sort(events.begin(), events.end(),
+                   [](const TraceEvent& a, const TraceEvent& b) { return a.at < b.at; });
+  const bool ended = Find(engine, TraceEvent::Kind::kEnded).has_value();
+  const auto written = Find(events, TraceEvent::Kind::kWritten);
+  json->BeginObject()
+      .MemberOrNull("route", trace.head().route)
+      .MemberOrNull("tenant", trace.head().tenant)
+      .MemberOrNull("caller", trace.head().caller)
+      .MemberOrNull("model", trace.model())
+      .Member("begun_unix_ms", trace.head().begun_unix_ms)
+      .Member("state", ended || written ? "ended" : "running")
+      .MemberOrNull("end", ended ? trace.end() : std::string_view())
+      // Without such an event no engine of this process has seen it: another process, a cache, or a
+      // refusal answered it.
+      .Member("in_engine", std::any_of(events.begin(), events.end(), [](const TraceEvent& event) {
+                return IsEngineEvent(event.kind);
+              }));
+  WriteStages(events, from, now, json);
+  WriteWaits(trace, engine, now, json);
+  json->Key("events").BeginArray();
+  for (const TraceEvent& event : events) WriteEvent(event, from, json);
+  json->EndArray();
+  json->Member("events_left_out", trace.server().dropped() + trace.engine().dropped());
+  WriteSteps(trace, steps, from, json);
+  json->EndObject();
+}
+
+}  // namespace
+
+void WriteLiveState(const api::LiveState& state, TimePoint now, JsonWriter* json) {
+  json->Key("engines").BeginArray();
+  for (const LiveEngine& engine : state.engines) WriteEngine(engine, now, json);
+  json->EndArray();
+  json->Member("preparing", state.preparing);
+  json->Member("model_waits_total", state.model_waits_total);
+  json->Key("model_waits").BeginArray();
+  for (const api::LiveModelWait& wait : state.model_waits) {
+    json->BeginObject()
+        .MemberOrNull("request", wait.request)
+        .Member("model", wait.model)
+        .Member("waited_ms", ToMillis(wait.waited))
+        .EndObject();
+  }
+  json->EndArray();
+}
+
+std::string TraceBody(std::string_view id,
+                      std::span<const std::shared_ptr<const RequestTrace>> traces,
+                      const api::LiveState& steps, TimePoint now) {
+  JsonWriter json;
+  json.BeginObject().Member("object", "request.trace").Member("version", 1).Member("id", id);
+  json.Key("traces").BeginArray();
+  for (const auto& trace : traces) WriteTrace(*trace, steps, now, &json);
+  json.EndArray().EndObject();
+  return json.Take();
+}
+
+}  // namespace tutti::protocol

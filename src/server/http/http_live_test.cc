@@ -1,0 +1,372 @@
+// Row R31: the live state for operators: once, as events, and the trace of a request. Nobody else
+// sees any of it.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <ctime>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "protocol/json/json.h"
+#include "server/http/testing/server_fixture.h"
+#include "services/auth/grant.h"
+
+namespace tutti::http::testing {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using std::chrono::steady_clock;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+// One engine whose snapshots the test makes. It answers at once unless `slow`.
+class FakeLive final : public api::LiveSource {
+ public:
+  void Ask() override { asked_.fetch_add(1); }
+  bool TakenSince(TimePoint) const override { return !slow.load(); }
+  api::LiveState Read() const override {
+    const std::lock_guard lock(mutex_);
+    return state_;
+  }
+
+  template <typename Edit>
+  void Change(const Edit& change) {
+    const std::lock_guard lock(mutex_);
+    change(&state_);
+  }
+  int asked() const { return asked_.load(); }
+  std::atomic<bool> slow{false};
+
+ private:
+  std::atomic<int> asked_{0};
+  mutable std::mutex mutex_;
+  api::LiveState state_;
+};
+
+constexpr const char* kSecretTenant = "acme-secret-tenant";
+
+class LiveTest : public ServerTest {
+ protected:
+  LiveTest() {
+    live_ = &live_source_;
+    live_source_.Change([](api::LiveState* state) {
+      api::LiveEngine& engine = state->engines.emplace_back();
+      engine.model = "fake";
+      engine.taken = TimePoint(seconds(1));
+      engine.max_num_seqs = 4;
+      engine.running = engine.waiting = 1;
+      engine.reasons[static_cast<size_t>(api::WaitReason::kKvBlocks)] = 1;
+      api::LiveSequence& runs = engine.sequences.emplace_back();
+      runs.request.Set("req-a");
+      runs.tenant.Set(kSecretTenant);
+      runs.phase = api::LiveSequence::Phase::kDecode;
+      runs.output_tokens = 5;
+      api::LiveSequence& waits = engine.sequences.emplace_back();
+      waits.request.Set("req-b");
+      waits.tenant.Set(kSecretTenant);
+      waits.waits_for = api::WaitReason::kKvBlocks;
+      waits.waited = milliseconds(1500);
+      engine.kv_blocks = 4;
+      engine.kv_map = "u.sc";
+      state->model_waits.push_back({"req-c", "other", milliseconds(20)});
+      state->model_waits_total = 1;
+    });
+    AddStep();
+  }
+
+  void AddStep() {
+    live_source_.Change([this](api::LiveState* state) {
+      api::LiveEngine& engine = state->engines.front();
+      engine.steps_total = ++steps_;
+      engine.steps.push_back({.step = steps_,
+                              .begin = TimePoint(seconds(10 + static_cast<int>(steps_))),
+                              .launch = milliseconds(20),
+                              .decode_rows = 1});
+    });
+  }
+
+  // The data of the next event of that name. Marks of chunks may stand in it.
+  static std::string NextEvent(RawClient& client, const std::string& name) {
+    const std::string mark = "event: " + name + "\ndata: ";
+    if (!client.WaitFor(mark)) return "";
+    std::string& buffer = client.buffer();
+    buffer.erase(0, buffer.find(mark) + mark.size());
+    while (buffer.find("\n\n") == std::string::npos) {
+      if (!client.Fill()) return "";
+    }
+    std::string data = buffer.substr(0, buffer.find("\n\n"));
+    buffer.erase(0, data.size() + 2);
+    return data;
+  }
+
+  static HttpOptions WithKey() {
+    HttpOptions options;
+    options.api_key = "sk-test-0123456789";
+    return options;
+  }
+  std::string KeyWith(auth::RouteClasses routes) {
+    auth::KeySpec spec{.name = "k" + std::to_string(++keys_), .grant = {}, .expires_s = {}};
+    spec.grant.scopes.routes = routes;
+    const auto key = known_->accounts().CreateKey(spec, time(nullptr));
+    EXPECT_TRUE(key.ok()) << key.status();
+    return key->text;
+  }
+  static std::string Bearer(const std::string& key) {
+    return "Authorization: Bearer " + key + "\r\n";
+  }
+
+  FakeLive live_source_;
+  uint64_t steps_ = 0;
+  int keys_ = 0;
+};
+
+TEST_F(LiveTest, StateHasAllParts) {
+  StartServer();
+  const Result<protocol::JsonDocument> document =
+      protocol::ParseJson(Ask(Get("/admin/state")).body);
+  ASSERT_TRUE(document.ok()) << document.status();
+  const protocol::JsonObject& root = document->root().as_object();
+  EXPECT_EQ(protocol::TextMember(root, "object"), "live.state");
+  EXPECT_EQ(root.at("version").as_int64(), 1);
+  EXPECT_EQ(root.at("engines").as_array().size(), 1u);
+  EXPECT_EQ(root.at("models").as_array().size(), inference_.Models().size());
+  EXPECT_EQ(root.at("watchers").as_int64(), 0);
+  // A figure of /metrics, read from the same registry.
+  const auto& active = root.at("metrics").at("tutti_requests_in_flight").as_array();
+  ASSERT_EQ(active.size(), 1u);
+  EXPECT_EQ(active[0].at("value").to_number<double>(), 1);
+}
+
+TEST_F(LiveTest, StateNamesReasons) {
+  StartServer();
+  const RawResponse response = Ask(Get("/admin/state"));
+  EXPECT_EQ(response.Header("cache-control"), "no-store");
+  EXPECT_THAT(
+      response.body,
+      AllOf(HasSubstr(R"("waits":{"kv_blocks":1})"), HasSubstr(R"("waits_for":"kv_blocks")"),
+            HasSubstr(R"("waited_ms":1500)"), HasSubstr(R"("map":"u.sc")"),
+            HasSubstr(R"("launch_ms":20)"),
+            HasSubstr(R"("model_waits":[{"request":"req-c","model":"other","waited_ms":20.0}])"),
+            HasSubstr(R"("engines_elsewhere":false)"), HasSubstr(R"("id":"fake")")));
+}
+
+TEST_F(LiveTest, AnEngineThatDoesNotAnswerDelaysNobody) {
+  StartServer();
+  live_source_.slow = true;
+  const auto begin = steady_clock::now();
+  EXPECT_EQ(Ask(Get("/admin/state")).status, 200);
+  EXPECT_GE(steady_clock::now() - begin, milliseconds(500));
+  EXPECT_LT(steady_clock::now() - begin, seconds(2));
+}
+
+TEST_F(LiveTest, EnginesElsewhereAreSaidToBe) {
+  live_ = nullptr;
+  StartServer();
+  EXPECT_THAT(Ask(Get("/admin/state")).body,
+              AllOf(HasSubstr(R"("engines_elsewhere":true)"), HasSubstr(R"("engines":[])")));
+}
+
+TEST_F(LiveTest, StreamsStatesAndNewSteps) {
+  StartServer();
+  AddStep();
+  RawClient client(port());
+  const auto begin = steady_clock::now();
+  client.Send(Get("/admin/events?interval_ms=300"));
+  const std::string first = NextEvent(client, "state");
+  EXPECT_LT(steady_clock::now() - begin, milliseconds(250)) << "the first at once";
+  EXPECT_THAT(first, AllOf(HasSubstr(R"("step":1,)"), HasSubstr(R"("step":2,)")));
+  AddStep();
+  const std::string second = NextEvent(client, "state");
+  EXPECT_GE(steady_clock::now() - begin, milliseconds(300));
+  EXPECT_THAT(second, AllOf(HasSubstr(R"("step":3,)"), Not(HasSubstr(R"("step":2,)"))));
+  EXPECT_THAT(second, HasSubstr(R"("watchers":1)"));
+}
+
+TEST_F(LiveTest, AReaderThatStoppedGetsTheNewestState) {
+  // About 40 KiB of text each.
+  live_source_.Change([](api::LiveState* state) {
+    state->engines.front().sequences.resize(150, state->engines.front().sequences.front());
+  });
+  HttpOptions options;
+  options.send_buffer_bytes = 4096;
+  StartServer(options);
+  RawClient client(port(), /*receive_buffer=*/2048);
+  client.Send(Get("/admin/events?interval_ms=100"));
+  ASSERT_TRUE(Eventually([&] { return live_source_.asked() >= 1; }));
+  std::this_thread::sleep_for(seconds(1));
+  const int asked = live_source_.asked();
+  std::this_thread::sleep_for(seconds(1));
+  EXPECT_EQ(live_source_.asked(), asked) << "nothing is made for a reader that has not read";
+  EXPECT_LE(asked, 3);
+  for (int i = 0; i < 20; ++i) AddStep();
+  const std::string mark = R"("steps_total":21)";
+  EXPECT_TRUE(client.WaitFor(mark));
+  EXPECT_EQ(live_source_.asked(), asked + 1) << "one state, not those in between";
+}
+
+TEST_F(LiveTest, WatchersAreLimited) {
+  StartServer();
+  std::vector<std::unique_ptr<RawClient>> clients;
+  for (int i = 0; i < 16; ++i) {
+    clients.push_back(std::make_unique<RawClient>(port()));
+    clients.back()->Send(Get("/admin/events?interval_ms=10000"));
+    ASSERT_NE(NextEvent(*clients.back(), "state"), "");
+  }
+  const RawResponse refused = Ask(Get("/admin/events"));
+  EXPECT_EQ(refused.status, 503);
+  EXPECT_THAT(refused.body, HasSubstr("16 watchers"));
+  EXPECT_EQ(Ask(Get("/admin/state")).status, 200);
+  clients.pop_back();
+  EXPECT_TRUE(Eventually([&] {
+    RawClient again(port());
+    again.Send(Get("/admin/events"));
+    return again.WaitFor("\r\n\r\n") && again.buffer().find(" 200 ") != std::string::npos;
+  }));
+}
+
+TEST_F(LiveTest, EndsAtADrain) {
+  StartServer();
+  RawClient client(port());
+  client.Send(Get("/admin/events?interval_ms=10000"));
+  ASSERT_NE(NextEvent(client, "state"), "");
+  std::thread drain([&] { EXPECT_TRUE(server_->Drain(seconds(5))); });
+  EXPECT_EQ(NextEvent(client, "end"), R"({"reason":"draining"})");
+  EXPECT_TRUE(client.WaitClosed());
+  drain.join();
+}
+
+TEST_F(LiveTest, EndsWhenItsKeyIsRevoked) {
+  StartServer(WithKey());
+  const std::string key = KeyWith({auth::RouteClass::kAdmin});
+  RawClient client(port());
+  client.Send(Get("/admin/events?interval_ms=10000", Bearer(key)));
+  ASSERT_NE(NextEvent(client, "state"), "");
+  const auto begin = steady_clock::now();
+  ASSERT_TRUE(known_->accounts().RevokeKeys("k1", time(nullptr)).ok());
+  EXPECT_EQ(NextEvent(client, "end"), R"({"reason":"key_revoked"})");
+  EXPECT_LT(steady_clock::now() - begin, seconds(1));
+}
+
+TEST_F(LiveTest, NoOtherScopeGetsADatum) {
+  StartServer(WithKey());
+  traces_.Begin({.id = "req-known", .tenant = kSecretTenant});
+  errors_.Add({.request_id = "req-failed", .code = "internal_error", .status = 500});
+  const std::string paths[] = {"/admin/state", "/admin/events", "/admin/events?interval_ms=100",
+                               "/admin/requests/req-known", "/admin/requests/req-unknown"};
+  int refused = 0;
+  for (const std::string& path : paths) {
+    std::vector<std::pair<std::string, int>> callers = {
+        {"", 401}, {Bearer("wrong"), 401}, {Bearer("sk-test-0123456789"), 403}};
+    for (const auth::RouteClass scope : auth::kAllRouteClasses) {
+      if (scope == auth::RouteClass::kAdmin || scope == auth::RouteClass::kPublic) continue;
+      callers.emplace_back(Bearer(KeyWith({scope})), 403);
+    }
+    callers.emplace_back(Bearer(KeyWith(auth::kAllButAdmin)), 403);
+    for (const auto& [fields, status] : callers) {
+      for (const char* method : {"GET", "HEAD", "POST", "DELETE"}) {
+        std::string request = Get(path, fields);
+        request.replace(0, 3, method);
+        const RawResponse response = Ask(request, std::string(method) == "HEAD");
+        // Another method is refused before or after the caller is.
+        if (std::string(method) == "GET" || status == 401) {
+          EXPECT_EQ(response.status, status) << path;
+        }
+        EXPECT_GE(response.status, 400);
+        for (const char* datum : {kSecretTenant, "req-a", "req-failed", "engines", "steps"})
+          EXPECT_THAT(response.body, Not(HasSubstr(datum))) << path;
+        ++refused;
+      }
+    }
+  }
+  EXPECT_EQ(refused, 5 * 9 * 4);
+  const std::string admin = Bearer(KeyWith({auth::RouteClass::kAdmin}));
+  EXPECT_THAT(Ask(Get("/admin/state", admin)).body, HasSubstr(kSecretTenant));
+  EXPECT_THAT(Ask(Get("/admin/requests/req-known", admin)).body, HasSubstr(kSecretTenant));
+}
+
+TEST_F(LiveTest, RefusesBadIntervals) {
+  StartServer();
+  for (const char* interval : {"99", "10001", "-1", "x", "", "1e3"}) {
+    const RawResponse response = Ask(Get("/admin/events?interval_ms=" + std::string(interval)));
+    EXPECT_EQ(response.status, 400) << interval;
+    EXPECT_THAT(response.body, HasSubstr("from 100 to 10000"));
+  }
+}
+
+TEST_F(LiveTest, TracesARequest) {
+  StartServer();
+  RawClient client(port());
+  client.Send(Post("/v1/chat/completions", kChatBody, "X-Request-Id: req-mine\r\n"));
+  const auto generation = inference_.Generation(0);
+  const std::shared_ptr<api::RequestTrace> trace = generation->request.trace;
+  ASSERT_NE(trace, nullptr);
+  trace->SetModel("fake");
+  const TimePoint now = clock_.Now();
+  using Kind = api::TraceEvent::Kind;
+  trace->engine().Append({.at = now, .kind = Kind::kAccepted});
+  trace->engine().Append({.at = now, .kind = Kind::kSubmitted});
+  trace->engine().Append({.at = now, .kind = Kind::kWaits, .reason = api::WaitReason::kFairShare});
+  const std::string waiting = Ask(Get("/admin/requests/req-mine")).body;
+  EXPECT_THAT(waiting, AllOf(HasSubstr(R"("state":"running")"), HasSubstr(R"("in_engine":true)"),
+                             HasSubstr(R"("reason":"fair_share","ms":)"),
+                             HasSubstr(R"("now":true)"), HasSubstr(R"("event":"parsed")")));
+  trace->Waited(api::WaitReason::kFairShare, milliseconds(40));
+  trace->engine().Append({.at = now + milliseconds(40), .step = 1, .kind = Kind::kRuns});
+  trace->engine().Append({.at = now + milliseconds(40),
+                          .took = milliseconds(20),
+                          .step = 1,
+                          .tokens = 17,
+                          .kind = Kind::kPrefill});
+  trace->InStep(1);
+  trace->SetEnd("ok");
+  trace->engine().Append({.at = now + milliseconds(60), .tokens = 1, .kind = Kind::kEnded});
+  generation->Answer({"one"});
+  EXPECT_EQ(client.Read().status, 200);
+  const std::string ended = Ask(Get("/admin/requests/req-mine")).body;
+  EXPECT_THAT(ended, AllOf(HasSubstr(R"("state":"ended")"), HasSubstr(R"("end":"ok")"),
+                           HasSubstr(R"("route":"chat.completions")"),
+                           HasSubstr(R"("event":"written","status":200)"),
+                           HasSubstr(R"("reason":"fair_share","ms":40.0,"now":false)"),
+                           HasSubstr(R"("queue_ms":40)"), HasSubstr(R"("took_ms":20)"),
+                           HasSubstr(R"("steps":{"count":1)")));
+  const RawResponse unknown = Ask(Get("/admin/requests/req-other"));
+  EXPECT_EQ(unknown.status, 404);
+  EXPECT_THAT(unknown.body, HasSubstr("512"));
+}
+
+TEST_F(LiveTest, ErrorsHoldNoBytesOfClients) {
+  StartServer();
+  Ask(Post("/v1/chat/completions",
+           R"({"model":"my-secret-model","messages":[{"role":"user","content":"hi"}]})",
+           "X-Request-Id: req-wrong\r\n"));
+  Ask(Post("/v1/chat/completions", R"({"my-secret)"));
+  inference_.on_generate = [](const auto&) {
+    return Unavailable("queue_full", "the queue for \"my-secret-model\" is full");
+  };
+  Ask(Post("/v1/chat/completions", kChatBody));
+  const std::string state = Ask(Get("/admin/state")).body;
+  EXPECT_THAT(
+      state,
+      AllOf(HasSubstr(R"("request":"req-wrong","route":"/v1/chat/completions","status":404)"),
+            HasSubstr(R"("code":"model_not_found","message":null)"),
+            HasSubstr(R"("code":"invalid_json")"), HasSubstr(R"("code":"queue_full")"),
+            HasSubstr(R"(the queue for \"...\" is full)")));
+  EXPECT_THAT(state, Not(HasSubstr("my-secret")));
+}
+
+TEST_F(LiveTest, HeadOfTheStreamEnds) {
+  StartServer();
+  std::string request = Get("/admin/events");
+  request.replace(0, 3, "HEAD");
+  const RawResponse response = Ask(request, /*head_only=*/true);
+  EXPECT_EQ(response.status, 200);
+  EXPECT_TRUE(Eventually([&] { return server_->active_requests() == 0; }));
+}
+
+}  // namespace
+}  // namespace tutti::http::testing
