@@ -154,6 +154,7 @@ Status ModelManager::List(const std::vector<ModelRef>& models, const std::vector
 
 Status ModelManager::Start() {
   RETURN_IF_ERROR(inference_.StartDevice());
+  std::vector<Done> loaded;  // by the caller, since they were asked for
   {
     const MutexLock lock(mutex_);
     for (const auto& entry : entries_) {
@@ -165,9 +166,12 @@ Status ModelManager::Start() {
       entry->info = entry->served->info;
       entry->bytes = entry->info.status.memory_bytes;
       entry->known = true;
+      loaded.insert(loaded.end(), entry->on_loaded.begin(), entry->on_loaded.end());
+      entry->on_loaded.clear();
     }
     Publish();
   }
+  CallAll(loaded, OkStatus());
   try {
     thread_ = std::thread([this] { Main(); });
   } catch (const std::system_error& error) {

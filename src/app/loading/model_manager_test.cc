@@ -399,6 +399,24 @@ TEST_F(ModelManagerTest, AStopEndsWaitingRequests) {
   EXPECT_EQ(Ask(Request("a")).first.reason(), "draining");
 }
 
+// A load of a model of the command line that was asked for before the manager started, when the
+// server had announced the model already, was never answered.
+TEST_F(ModelManagerTest, AnswersLoadsThatTheStartHasDone) {
+  Write("a");
+  const ModelRef ref{"main", folder_ + "/a.gguf"};
+  auto opened = inference_.Open(ref);
+  ASSERT_TRUE(opened.ok()) << opened.status();
+  manager_ = std::make_unique<ModelManager>(options_, inference_, log_);
+  ASSERT_TRUE(manager_->List({ref}, {opened->info().status.memory_bytes}).ok());
+  Outcome early, late;
+  manager_->Load("main", early.Done());
+  ASSERT_TRUE(inference_.Load(*std::move(opened)).ok());
+  manager_->Load("main", late.Done());
+  ASSERT_TRUE(manager_->Start().ok());
+  EXPECT_EQ(early.Wait().reason(), "");
+  EXPECT_EQ(late.Wait().reason(), "");
+}
+
 TEST_F(ModelManagerTest, ARescanFindsNewFilesAndForgetsRemovedOnes) {
   Write("a");
   Start();
