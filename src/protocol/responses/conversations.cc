@@ -95,6 +95,9 @@ Result<ConversationFork> ParseConversationFork(const Json& body, const ParseOpti
     ASSIGN_OR_RETURN(fork.metadata, MetadataOf(object));
   }
   fork.version = object.Int("version");
+  fork.before_item = object.Text("before_item").value_or("");
+  if (fork.version.has_value() && !fork.before_item.empty())
+    return BadValue("before_item", "a fork begins at a version or before an item, not both");
   fork.ignored = ignored.names();
   return fork;
 }

@@ -49,6 +49,7 @@ Result<ItemsCreate> ParseItemsCreate(const Json& body, const ParseOptions& optio
 struct ConversationFork {
   std::optional<Metadata> metadata;  // absent: that of the parent
   std::optional<int64_t> version;    // the fork has the history up to it; absent: all
+  std::string before_item;           // or up to the turn of this item; empty: none
   std::vector<std::string> ignored;
 };
 Result<ConversationFork> ParseConversationFork(const Json& body, const ParseOptions& options);

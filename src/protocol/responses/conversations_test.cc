@@ -126,6 +126,12 @@ TEST(Conversations, AForkMayNameAVersionAndItsOwnMetadata) {
   EXPECT_EQ(fork.version, 3);
   EXPECT_EQ(fork.metadata, Metadata());
   EXPECT_EQ(ParseConversationFork(ReadJson(R"({"version":-1})"), {}).status().param(), "version");
+  EXPECT_EQ(ParseConversationFork(ReadJson(R"({"before_item":"msg_1"})"), {})->before_item,
+            "msg_1");
+  EXPECT_EQ(ParseConversationFork(ReadJson(R"({"before_item":"msg_1","version":1})"), {})
+                .status()
+                .param(),
+            "before_item");
 }
 
 TEST(EntityTag, AVersionComesBackFromItsTag) {

@@ -125,6 +125,7 @@ std::vector<FieldSpec> ConversationRows() {
       Required(Row("items", kConversationItems, FieldType::kArray, 1, kMaxItemsAtOnce)),
       WithoutEffect(Row("include", kConversationItems, FieldType::kAny)),
       Int("version", kConversationFork, 0, kInt64High),
+      Text("before_item", kConversationFork, 1, kNameBytes),
   };
 }
 

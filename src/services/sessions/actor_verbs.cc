@@ -256,8 +256,13 @@ void SessionActor::Fork(const SessionKey& from, const SessionKey& to, const Fork
           if (!dialog.has_value()) return NotFound("not_found", "there is no such dialog");
           RETURN_IF_ERROR(CheckVersion(dialog->version, begin.expected_version));
           ForkPoint at{dialog->version, place, dialog->first_place};
-          if (begin.version.has_value()) {
+          if (!begin.before_item.empty()) {
+            ASSIGN_OR_RETURN(const Item item, LoadItem(rows, from, begin.before_item));
+            ASSIGN_OR_RETURN(at, FindVersionBefore(rows, *dialog, item.place));
+          } else if (begin.version.has_value()) {
             ASSIGN_OR_RETURN(at, FindVersion(rows, *dialog, *begin.version));
+          }
+          if (begin.version.has_value() || !begin.before_item.empty()) {
             RETURN_IF_ERROR(CheckNoneRuns(rows, dialog->id, running, at.place));
           }
           ASSIGN_OR_RETURN(const std::optional<Dialog> there, LoadDialog(rows, to, INT64_MAX));

@@ -62,6 +62,7 @@ struct SessionOptions {
 // Where a fork begins.
 struct ForkBegin {
   std::optional<int64_t> version;            // the history up to this version; absent: until now
+  std::string before_item = {};              // the history up to the turn of this item; empty: all
   std::optional<int64_t> expected_version;   // of the dialog that is forked, now
   std::optional<std::string> metadata = {};  // of the fork; absent: as it is now
   std::string owner = {};                    // of the fork; empty: OwnerOf() its key

@@ -55,6 +55,35 @@ TEST_F(SessionsForkTest, ItBeginsWithWhatWasSaidUpToItsVersionAlsoAfterARestart)
   EXPECT_EQ(HistoryText(Key()), "u1 [u1] u2 [u2] u3 [u3]");
 }
 
+// Versions also count changes that say nothing, so a page cannot compute them from the items.
+TEST_F(SessionsForkTest, ItMayBeginBeforeAnItem) {
+  AnswerAll(Key(), {"u1", "u2", "u3"});
+  const std::vector<Item> items = History(Key()).items;
+  ASSERT_EQ(items.size(), 6u);
+  const auto fork_before = [&](const SessionKey& from, const std::string& item,
+                               const std::string& to) {
+    return Ask<Result<Conversation>>(
+        &Sessions::Fork, from, Key(to),
+        ForkBegin{.version = {}, .before_item = item, .expected_version = {}});
+  };
+  const std::vector<std::string> histories = {"", "u1 [u1]", "u1 [u1] u2 [u2]"};
+  for (const bool restarts : {false, true}) {
+    if (restarts) Restart();
+    for (size_t i = 0; i < items.size(); ++i) {  // oldest first
+      const std::string to = (restarts ? "again" : "fork") + std::to_string(i);
+      const Result<Conversation> fork = fork_before(Key(), items[i].id, to);
+      ASSERT_TRUE(fork.ok()) << fork.status();
+      EXPECT_EQ(HistoryText(Key(to)), histories[i / 2]) << i;
+    }
+  }
+  Answer(Key("fork4"), "v3");
+  ASSERT_TRUE(fork_before(Key("fork4"), items[2].id, "inner").ok());
+  EXPECT_EQ(HistoryText(Key("inner")), "u1 [u1]");
+  EXPECT_EQ(fork_before(Key("fork4"), items[4].id, "x").status().reason(), "not_found")
+      << "an item of the other branch";
+  EXPECT_EQ(fork_before(Key(), "msg_none", "x").status().reason(), "not_found");
+}
+
 TEST_F(SessionsForkTest, AForkHasTheVersionsOfTheOtherUpToItsBeginningAndThenItsOwn) {
   AnswerAll(Key(), {"u1", "u2", "u3"});
   ASSERT_TRUE(Fork(Key(), Key("b"), 2).ok());

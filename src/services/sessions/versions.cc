@@ -8,6 +8,16 @@ namespace {
 using store::Database;
 using store::Statement;
 
+// The versions of a dialog, ?1, and of those that it was forked from up to the fork: version, place
+// and first place.
+constexpr const char* kVersionsOfLine =
+    "WITH RECURSIVE line(id, most, latest) AS ("
+    "SELECT ?1, 9000000000000000000, 9000000000000000000 UNION ALL "
+    "SELECT d.parent, min(line.most, d.parent_place), min(line.latest, d.parent_version) "
+    "FROM line JOIN dialog d ON d.id=line.id WHERE d.parent IS NOT NULL) "
+    "SELECT v.version, v.place, v.first_place FROM line JOIN dialog_version v ON "
+    "v.dialog=line.id AND v.place<=line.most AND v.version<=line.latest ";
+
 constexpr int64_t kMaxForks = 64;  // nesting of forks: each read follows the chain
 
 Result<bool> HasForks(Database& database, int64_t dialog) {
@@ -65,22 +75,33 @@ Result<ForkPoint> FindVersion(Database& database, const Dialog& dialog, int64_t 
                   "the dialog is at version " + std::to_string(dialog.version))
         .WithParam("version");
   }
-  ASSIGN_OR_RETURN(
-      Statement row,
-      database.Prepare(
-          "WITH RECURSIVE line(id, most, latest) AS ("
-          "SELECT ?1, 9000000000000000000, 9000000000000000000 UNION ALL "
-          "SELECT d.parent, min(line.most, d.parent_place), min(line.latest, d.parent_version) "
-          "FROM line JOIN dialog d ON d.id=line.id WHERE d.parent IS NOT NULL) "
-          "SELECT v.place, v.first_place FROM line JOIN dialog_version v ON v.dialog=line.id AND "
-          "v.place<=line.most AND v.version<=line.latest WHERE v.version=?2 "
-          "ORDER BY line.id DESC LIMIT 1"));
+  ASSIGN_OR_RETURN(Statement row, database.Prepare(std::string(kVersionsOfLine) +
+                                                   "WHERE v.version=?2 ORDER BY line.id DESC "
+                                                   "LIMIT 1"));
   ASSIGN_OR_RETURN(const bool found, row.Bind(dialog.id, version).Step());
-  if (found) return ForkPoint{version, row.Int(0), row.Int(1)};
+  if (found) return ForkPoint{row.Int(0), row.Int(1), row.Int(2)};
   if (version == 0) return ForkPoint{};  // the dialog is empty
   return NotFound("expired", "something that was said up to version " + std::to_string(version) +
                                  " is no longer there")
       .WithParam("version");
+}
+
+Result<ForkPoint> FindVersionBefore(Database& database, const Dialog& dialog, int64_t place) {
+  {
+    ASSIGN_OR_RETURN(Statement row, database.Prepare(std::string(kVersionsOfLine) +
+                                                     "WHERE v.place<?2 ORDER BY v.version DESC, "
+                                                     "line.id DESC LIMIT 1"));
+    ASSIGN_OR_RETURN(const bool found, row.Bind(dialog.id, place).Step());
+    if (found) return ForkPoint{row.Int(0), row.Int(1), row.Int(2)};
+  }
+  ASSIGN_OR_RETURN(Statement earlier,
+                   database.Prepare(std::string(kItemsOfLine) +
+                                    "SELECT EXISTS(SELECT 1 FROM line JOIN item i ON "
+                                    "i.dialog=line.id AND i.place<=line.most WHERE i.place<?2)"));
+  RETURN_IF_ERROR(earlier.Bind(dialog.id, place).Step().status());
+  if (earlier.Int(0) == 0) return ForkPoint{};  // it is the first
+  return NotFound("expired", "the state of the conversation before this item is no longer known")
+      .WithParam("before_item");
 }
 
 Result<int64_t> ForkDialog(Database& database, int64_t from, const ForkPoint& at,

@@ -37,6 +37,9 @@ Status ForgetPrunedVersions(store::Database& database, int64_t dialog);
 
 // Errors: version_mismatch (future version), expired (items of it were deleted).
 Result<ForkPoint> FindVersion(store::Database& database, const Dialog& dialog, int64_t version);
+// The last version that ends before `place`. Errors: expired (earlier items exist, but no version
+// that ends with them).
+Result<ForkPoint> FindVersionBefore(store::Database& database, const Dialog& dialog, int64_t place);
 
 // Makes a new dialog that begins with the items up to a point and has the version of that point,
 // and the current system prompt and metadata. Errors: store_conflict (the dialog exists),

@@ -179,8 +179,10 @@ class ConversationsHandler final : public Handler {
     sessions::SessionKey to = Key();
     parent_ = to.session;
     to.session = NewId("conv_");
-    sessions::ForkBegin begin{
-        .version = body.version, .expected_version = version_, .owner = Owner()};
+    sessions::ForkBegin begin{.version = body.version,
+                              .before_item = body.before_item,
+                              .expected_version = version_,
+                              .owner = Owner()};
     if (body.metadata.has_value()) begin.metadata = MetadataText(*body.metadata);
     Service().Fork(Key(), to, begin, ThenConversation());
   }
