@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -17,7 +18,10 @@
 #include "app/config/mqtt_projects.h"
 #include "app/process/process_signals.h"
 #include "app/version.h"
+#include "base/ascii.h"
 #include "base/clock.h"
+#include "base/quote.h"
+#include "base/url.h"
 
 namespace tutti::app {
 namespace {
@@ -30,6 +34,30 @@ void SetCommon(const Settings& settings, bool has_keys, Options& options) {
   SetHostAndTls(settings, options);
   options.has_keys = has_keys;
   options.access_log = settings.On("http.access_log");
+}
+
+// The page is for people at this machine unless it is turned on for others too.
+http::WebMode WebModeFrom(const Settings& settings, const std::string& host) {
+  const std::string mode = settings.Text("web");
+  if (mode == "admin-only") return http::WebMode::kAdminOnly;
+  const bool on = mode == "on" || (mode == "auto" && IsLoopback(host));
+  return on ? http::WebMode::kOn : http::WebMode::kOff;
+}
+
+// "/tutti/" -> "/tutti". Errors: invalid_value.
+Result<std::string> WebBaseFrom(const Settings& settings) {
+  std::string base = settings.Text("web-base");
+  while (base.ends_with('/')) base.pop_back();
+  const auto fits = [](char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) != 0 ||
+           std::string_view("-._~/").find(c) != std::string_view::npos;
+  };
+  const bool segments =
+      base.find("//") == std::string::npos && base.find("/.") == std::string::npos;
+  if (base.empty() ||
+      (base.starts_with('/') && segments && std::all_of(base.begin(), base.end(), fits)))
+    return base;
+  return BadValue("web-base", "--web-base must be a path such as /tutti, not " + Quote(base, 64));
 }
 
 Result<http::HttpOptions> HttpOptionsFrom(const Settings& settings, const std::string& api_key,
@@ -49,6 +77,8 @@ Result<http::HttpOptions> HttpOptionsFrom(const Settings& settings, const std::s
   options.api_key = api_key;
   options.cors_origins = SplitList(settings.Text("cors-origin"));
   options.allowed_hosts = SplitList(settings.Text("allowed-hosts"));
+  options.web = WebModeFrom(settings, options.host);
+  ASSIGN_OR_RETURN(options.web_base, WebBaseFrom(settings));
   options.strict = settings.On("strict");
   if (const auto keepalive = settings.OptionalNumber("http.keepalive_s")) {
     options.keepalive = FromSeconds(*keepalive);

@@ -75,6 +75,8 @@ constexpr std::array kKeys = std::to_array<KeysOfTopic>({
     {"tls-client-auth", "network"},
     {"cors-origin", "network"},
     {"allowed-hosts", "network"},
+    {"web", "network"},
+    {"web-base", "network"},
     {"any-model-name", "network"},
     {"strict", "network"},
     {"http", "network"},

@@ -53,6 +53,9 @@ std::unique_ptr<Handler> MakeImmediateHandler(RouteId route, Connection& connect
 std::unique_ptr<Handler> MakeAdminHandler(RouteId route, Connection& connection);
 // The live state, once or as events, and the traces of a request (live_handler.cc).
 std::unique_ptr<Handler> MakeLiveHandler(RouteId route, Connection& connection);
+// GET /, which browsers get the page from, and the page's files (web/web_handler.cc).
+std::unique_ptr<Handler> MakeRootHandler(RouteId route, Connection& connection);
+std::unique_ptr<Handler> MakeWebHandler(RouteId route, Connection& connection);
 // Loading and unloading of models (models_handler.cc).
 std::unique_ptr<Handler> MakeModelsHandler(RouteId route, Connection& connection);
 // The four generating routes (generation_handler.cc), those of encoders (encoding_handler.cc),

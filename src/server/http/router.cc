@@ -166,6 +166,14 @@ auto OfShown(const HttpRequest& request, const auth::CertifiedName* certificate,
                                         .certificate = certificate});
 }
 
+// "/tutti/v1/models?x" -> "/v1/models?x", "/tutti" -> "/"; other targets stay.
+std::string WithoutBase(std::string_view base, std::string target) {
+  if (base.empty() || !target.starts_with(base)) return target;
+  const std::string_view rest = std::string_view(target).substr(base.size());
+  if (rest.empty() || rest.front() == '?') return "/" + std::string(rest);
+  return rest.front() == '/' ? std::string(rest) : target;
+}
+
 std::string Claim(const HttpRequest& request, const auth::CertifiedName* certificate) {
   return OfShown(request, certificate, &auth::ClaimOf);
 }
@@ -178,6 +186,7 @@ bool IsKnownMethod(std::string_view method) {
 
 Router::Router(const HttpOptions& options, bool loopback, const auth::Authenticator& authority)
     : web_rule_(options.cors_origins, options.allowed_hosts, loopback),
+      base_(options.web_base),
       loopback_(loopback),
       authority_(authority) {}
 
@@ -195,7 +204,7 @@ bool Router::MaySayLater(const Route* route, const HttpRequest& request,
   const bool socket = route != nullptr &&
                       (route->id == RouteId::kResponsesSocket || route->id == RouteId::kChatSocket);
   return socket && WantsSocket(request) && request.Count("authorization") == 0 &&
-         request.Count("x-api-key") == 0 && certificate == nullptr && !authority_.IsOpen(loopback_);
+         request.Count("x-api-key") == 0 && certificate == nullptr && NeedsCredential();
 }
 
 Decision Router::Decide(const HttpRequest& request, const auth::CertifiedName* certificate) const {
@@ -228,6 +237,7 @@ Decision Router::Decide(const HttpRequest& request, const auth::CertifiedName* c
   decision.preflight = request.method == "OPTIONS" && !decision.cors_origin.empty() &&
                        request.Find("access-control-request-method") != nullptr;
 
+  target = WithoutBase(base_, std::move(target));
   const std::optional<std::string> path = CanonicalPath(target);
   FoundRoute found = path.has_value() ? FindRoute(*path) : FoundRoute();
   const Route* const route = found.For(request.method);

@@ -62,6 +62,9 @@ class Router {
   Decision Decide(const HttpRequest& request,
                   const auth::CertifiedName* certificate = nullptr) const;
 
+  // Whether callers need a credential.
+  bool NeedsCredential() const { return !authority_.IsOpen(loopback_); }
+
  private:
   // Authenticates the caller; an anonymous one if the server is open. Errors: invalid_api_key,
   // key_revoked.
@@ -72,6 +75,7 @@ class Router {
                    const auth::CertifiedName* certificate) const;
 
   const access::WebRule web_rule_;
+  const std::string base_;  // HttpOptions::web_base
   const bool loopback_;
   const auth::Authenticator& authority_;
 };

@@ -22,6 +22,8 @@ namespace to {
 constexpr RouteHandler kImmediate{MakeImmediateHandler};
 constexpr RouteHandler kAdmin{MakeAdminHandler};
 constexpr RouteHandler kLive{MakeLiveHandler};
+constexpr RouteHandler kRoot{MakeRootHandler};
+constexpr RouteHandler kWeb{MakeWebHandler};
 constexpr RouteHandler kModelControl{MakeModelsHandler};
 constexpr RouteHandler kGeneration{MakeGenerationHandler};
 constexpr RouteHandler kTokenizer{MakeTokenizerHandler};
@@ -191,7 +193,7 @@ constexpr auto kRoutes = std::to_array<Route>({
     TeiRoute("/predict", RouteId::kTeiPredict, to::kEncoding, kEmbed, OpKind::kScore),
     TeiRoute("/similarity", RouteId::kTeiSimilarity, to::kEncoding, kEmbed, OpKind::kEmbed),
     TeiRoute("/", RouteId::kTeiRoot, to::kEncoding, kWork, OpKind::kEmbed),
-    OllamaRoute("/", "GET", RouteId::kOllamaRoot, to::kImmediate, kAnybody),
+    OllamaRoute("/", "GET", RouteId::kOllamaRoot, to::kRoot, kAnybody),
     TeiRoute("/decode", RouteId::kDecode, to::kTokenizer, kTokenize, OpKind::kTokenize),
     {"/info", "GET", RouteId::kInfo, to::kImmediate, kModels, OpKind::kOther, false, false,
      protocol::ErrorForm::kTei},
@@ -212,6 +214,8 @@ constexpr auto kRoutes = std::to_array<Route>({
     {"/admin/state", "GET", RouteId::kLiveState, to::kLive, kOperate},
     {"/admin/events", "GET", RouteId::kLiveEvents, to::kLive, kOperate},
     {"/admin/requests/{id}", "GET", RouteId::kRequestTrace, to::kLive, kOperate},
+    {"/web/config", "GET", RouteId::kWebConfig, to::kWeb, kAnybody, OpKind::kOther, kOpen},
+    {"/web/{id}", "GET", RouteId::kWebFile, to::kWeb, kAnybody, OpKind::kOther, kOpen},
     {"/livez", "GET", RouteId::kLive, to::kImmediate, kAnybody, OpKind::kOther, kOpen, kProbe},
     {"/healthz", "GET", RouteId::kLive, to::kImmediate, kAnybody, OpKind::kOther, kOpen},
     {"/ping", "GET", RouteId::kLive, to::kImmediate, kAnybody, OpKind::kOther, kOpen},

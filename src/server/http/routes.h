@@ -38,7 +38,7 @@ enum class RouteId {
   kOllamaPull,
   kOllamaCopy,
   kOllamaDelete,
-  kOllamaRoot,   // GET /: that a server is there
+  kOllamaRoot,   // GET /: that a server is there; for browsers, the page
   kCountTokens,  // POST /v1/messages/count_tokens
   kResponses,    // POST /v1/responses
   kResponsesSocket,
@@ -111,6 +111,8 @@ enum class RouteId {
   kLiveState,     // GET /admin/state
   kLiveEvents,    // GET /admin/events
   kRequestTrace,  // GET /admin/requests/{id}
+  kWebFile,       // of the page
+  kWebConfig,
   kLive,
   kReady,
   kStarted,

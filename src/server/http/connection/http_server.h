@@ -90,6 +90,9 @@ struct SocketLimits {
   size_t channel_memory_bytes = 1 << 20;  // of a dialog that is not stored
 };
 
+// Whether the page is served.
+enum class WebMode : uint8_t { kOff, kOn, kAdminOnly };
+
 struct HttpOptions {
   std::string host = "127.0.0.1";  // an address; "localhost" = 127.0.0.1
   int port = 8080;                 // 0 = a free one, see HttpServer::port()
@@ -109,6 +112,10 @@ struct HttpOptions {
   // Allowed host names of this server, in lower case. A loopback address also allows the loopback
   // names; any other address also allows IP addresses, and an empty list allows every name.
   std::vector<std::string> allowed_hosts;
+  // The page. With kAdminOnly it works for callers with the scope admin alone.
+  WebMode web = WebMode::kOff;
+  // "/tutti": every route is answered below this path too, for a proxy that does not remove it.
+  std::string web_base;
   bool strict = false;  // unknown request fields are 400
   // Silence before a comment on a stream; unset = 15 s, on /generate 5 s; 0 = never.
   std::optional<Duration> keepalive;

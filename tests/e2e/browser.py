@@ -1,0 +1,120 @@
+"""Chromium for tests of the page: Debian's browser, driven by Playwright.
+
+The browser reaches 127.0.0.1 alone. Each test ends with what must hold for every page: nothing was asked of another host, the
+content security policy refused nothing, and no script failed.
+"""
+import contextlib
+import shutil
+import socket
+import threading
+import unittest
+import urllib.parse
+
+from playwright.sync_api import expect, sync_playwright
+
+from harness import STEP_S
+
+EXECUTABLE = shutil.which("chromium") or "/usr/bin/chromium"
+# The page is served to this machine alone, so Chromium's own sandbox, which root cannot use, protects nothing here.
+ARGUMENTS = ["--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu", "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"]
+VIOLATIONS = "addEventListener('securitypolicyviolation', (e) => console.error('CSP: ' + e.violatedDirective + ' ' + e.blockedURI));"
+
+expect.set_options(timeout=STEP_S * 1000)
+
+
+class BrowserCase(unittest.TestCase):
+    """One browser for the tests of a class, a new profile for each test."""
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        playwright = sync_playwright().start()
+        cls.addClassCleanup(playwright.stop)
+        cls.chromium = playwright.chromium.launch(executable_path=EXECUTABLE, args=ARGUMENTS)
+        cls.addClassCleanup(cls.chromium.close)
+
+    def setUp(self):
+        self.requests, self.faults = [], []
+        self.expected_faults = ()  # parts of messages that a test brings about
+
+    def tearDown(self):
+        hosts = {urllib.parse.urlsplit(url).hostname for url in self.requests if url.startswith(("http", "ws"))}
+        self.assertLessEqual(hosts, {"127.0.0.1"}, "the page asks no other host")
+        faults = [fault for fault in self.faults if not any(part in fault for part in self.expected_faults)]
+        self.assertEqual(faults, [])
+
+    def new_profile(self, **options):
+        context = self.chromium.new_context(**options)
+        self.addCleanup(context.close)
+        context.set_default_timeout(STEP_S * 1000)
+        context.add_init_script(VIOLATIONS)
+        context.on("request", lambda request: self.requests.append(request.url))
+        context.on("page", self.watch)
+        return context
+
+    def watch(self, page):
+        page.on("pageerror", lambda error: self.faults.append(f"error: {error}"))
+        page.on("console", lambda message: message.type == "error" and self.faults.append(f"console: {message.text}"))
+        page.on("dialog", lambda dialog: (self.faults.append(f"dialog: {dialog.message}"), dialog.dismiss()))
+
+    def open(self, url, profile=None, **options):
+        page = (profile or self.new_profile(**options)).new_page()
+        page.goto(url)
+        return page
+
+
+class CuttableProxy:
+    """Passes bytes on to a port of this machine until it is cut: then it closes what is open, and refuses what comes."""
+
+    def __init__(self, port):
+        self.target = port
+        self.open = True
+        self.sockets = set()
+        self.lock = threading.Lock()
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self.listener.getsockname()[1]
+        threading.Thread(target=self.accept, daemon=True).start()
+
+    def accept(self):
+        while True:
+            try:
+                client, _ = self.listener.accept()
+            except OSError:
+                return
+            if not self.open:
+                client.close()
+                continue
+            try:
+                server = socket.create_connection(("127.0.0.1", self.target))
+            except OSError:
+                client.close()
+                continue
+            with self.lock:
+                self.sockets |= {client, server}
+            for source, sink in ((client, server), (server, client)):
+                threading.Thread(target=self.copy, args=(source, sink), daemon=True).start()
+
+    def copy(self, source, sink):
+        with contextlib.suppress(OSError):
+            while data := source.recv(1 << 16):
+                sink.sendall(data)
+        with self.lock:
+            self.sockets -= {source, sink}
+        for each in (source, sink):
+            with contextlib.suppress(OSError):
+                each.shutdown(socket.SHUT_RDWR)
+            each.close()
+
+    def cut(self):
+        self.open = False
+        with self.lock:
+            for each in self.sockets:
+                with contextlib.suppress(OSError):
+                    each.shutdown(socket.SHUT_RDWR)
+
+    def mend(self):
+        self.open = True
+
+    def close(self):
+        self.listener.close()
+        self.cut()

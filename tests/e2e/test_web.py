@@ -1,0 +1,492 @@
+"""The page in Chromium (R30, R32, N61): chat with its stored conversations, playground, models, access. What the page must never do
+(ask another host, break its content security policy, fail) is checked after each test (browser.py)."""
+import json
+import os
+import re
+import shutil
+import tempfile
+import time
+import unittest
+
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import expect
+
+import encoder_models
+from browser import BrowserCase, CuttableProxy
+from harness import Server, eventually, make_key, stand_in
+
+OPTIONS = ("--context", "2048", "--grpc-port", "0")
+ANSWERED = re.compile(r"\d+ output tokens")
+
+
+def send(page, text):
+    page.get_by_label("Message", exact=True).fill(text)
+    page.keyboard.press("Enter")
+
+
+def answers(page):
+    return page.locator(".entry.answer")
+
+
+def chat(page, text, answered=1):
+    """Sends a message and waits for the end of the answer, the `answered`-th of the thread. Returns its text."""
+    send(page, text)
+    expect(answers(page)).to_have_count(answered)
+    expect(answers(page).last).to_contain_text(ANSWERED)
+    return answers(page).last.locator(".markdown").text_content()
+
+
+def limit(page, tokens):
+    page.get_by_role("button", name="Settings").click()
+    page.get_by_label("Longest answer (tokens)").fill(str(tokens))
+    page.get_by_label("Settings of the chat").get_by_role("button", name="Close").click()
+
+
+def shows(entry, text):
+    """Waits until the entry shows the text, which its browser may lay out in another way."""
+    words = text.split()
+    eventually(lambda: entry.locator(".markdown").text_content().split() == words,
+               lambda: f"{entry.locator('.markdown').text_content()!r}, not {text!r}")
+
+
+def conversation_of(page):
+    return page.url.rsplit("/", 1)[1]
+
+
+class WebCase(BrowserCase):
+    OPTIONS = ()
+    STORE = "memory"
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.server = cls.start()
+        cls.addClassCleanup(lambda: cls.server.stop())
+
+    @classmethod
+    def start(cls, *options):
+        return Server("--store", cls.STORE, *OPTIONS, *cls.OPTIONS, *options, model="main=" + stand_in())
+
+    def items(self, conversation):
+        return json.loads(self.server.get(f"/v1/conversations/{conversation}/items?order=asc&limit=100")[2])["data"]
+
+
+class Chat(WebCase):
+    def test_an_answer_streams_and_is_found_again(self):
+        page = self.open(self.server.url)
+        limit(page, 48)
+        text = chat(page, "Name three rivers.")
+        self.assertGreater(len(text), 10)
+        items = self.items(conversation_of(page))
+        self.assertEqual([item["role"] for item in items], ["user", "assistant"])
+        self.assertEqual(items[0]["content"][0]["text"], "Name three rivers.")
+        chat(page, "And three lakes.", answered=2)
+        page.reload()
+        expect(page.locator(".entry")).to_have_count(4)
+        expect(page.locator(".entry.user .bubble").first).to_have_text("Name three rivers.")
+        shows(answers(page).first, text)
+        page.get_by_role("button", name="New chat").click()
+        expect(page.locator(".entry")).to_have_count(0)
+        page.get_by_role("link", name="Name three rivers.").click()
+        expect(page.locator(".entry")).to_have_count(4)
+
+    def test_stop_ends_the_answer(self):
+        page = self.open(self.server.url)
+        limit(page, 1900)
+        send(page, "Say much.")
+        expect(page.locator(".entry.answer .markdown")).not_to_be_empty()
+        page.get_by_role("button", name="Stop").click()
+        expect(answers(page).last).to_contain_text("Stopped.")
+        self.server.wait_idle()
+        stopped = answers(page).last.locator(".markdown").text_content()
+        limit(page, 16)
+        chat(page, "And now?", answered=2)
+        page.reload()
+        expect(page.locator(".entry")).to_have_count(4)
+        shows(answers(page).first, stopped)
+
+    def test_another_text_makes_a_branch(self):
+        page = self.open(self.server.url)
+        limit(page, 24)
+        first = chat(page, "Name a river.")
+        chat(page, "Name a lake.", answered=2)
+        begun = conversation_of(page)
+        page.locator(".entry.user").first.get_by_role("button", name="Edit").click()
+        page.get_by_label("Changed message").fill("Name a mountain.")
+        page.get_by_role("button", name="Send as a branch").click()
+        expect(page.locator(".entry.user .bubble")).to_have_text(["Name a mountain."])
+        expect(page.locator(".branch")).to_contain_text("2 / 2")
+        self.assertNotEqual(conversation_of(page), begun)
+        page.get_by_role("button", name="Previous branch").click()
+        expect(page.locator(".entry.user .bubble")).to_have_text(["Name a river.", "Name a lake."])
+        shows(answers(page).first, first)
+        expect(page.locator(".branch")).to_contain_text("1 / 2")
+        # The same message again, at its end.
+        answers(page).last.get_by_role("button", name="Regenerate").click()
+        expect(page.locator(".entry.user .bubble")).to_have_text(["Name a river.", "Name a lake."])
+        expect(page.locator(".branch").nth(1)).to_contain_text("2 / 2")
+        expect(page.locator(".side li a")).to_have_count(1)
+        page.get_by_role("button", name=re.compile("^Delete")).click()
+        page.get_by_role("dialog").get_by_role("button", name="Delete").click()
+        expect(page.get_by_text("No conversations yet")).to_be_visible()
+        self.assertEqual(self.server.get(f"/v1/conversations/{begun}")[0], 404)
+
+    def test_an_answer_is_resumed_after_a_lost_connection(self):
+        proxy = CuttableProxy(self.server.port)
+        self.addCleanup(proxy.close)
+        self.expected_faults = ("ERR_CONNECTION", "ERR_INCOMPLETE_CHUNKED", "ERR_EMPTY_RESPONSE")
+        page = self.open(f"http://127.0.0.1:{proxy.port}")
+        limit(page, 1500)
+        send(page, "Say much.")
+        expect(page.locator(".entry.answer .markdown")).not_to_be_empty()
+        proxy.cut()
+        expect(page.get_by_text("The connection was lost.")).to_be_visible()
+        proxy.mend()
+        expect(answers(page).last).to_contain_text(ANSWERED)
+        conversation = conversation_of(page)
+        stored = self.items(conversation)[-1]["content"][0]["text"]
+        page.reload()
+        expect(page.locator(".entry")).to_have_count(2)
+        eventually(lambda: stored.split()[-1].strip("*`_#") in answers(page).last.locator(".markdown").text_content(), lambda: stored)
+
+    def test_a_schema_and_a_wrong_setting(self):
+        page = self.open(self.server.url)
+        page.get_by_role("button", name="Settings").click()
+        page.get_by_label("Temperature").fill("9")
+        expect(page.get_by_text("Temperature: 0 to 2")).to_be_visible()
+        page.get_by_label("Message", exact=True).fill("x")
+        expect(page.get_by_role("button", name="Send")).to_be_disabled()
+        page.get_by_label("Temperature").fill("0.5")
+        page.get_by_label("JSON schema of the answer").fill(json.dumps(
+            {"type": "object", "properties": {"city": {"enum": ["Oslo", "Rome"]}}, "required": ["city"], "additionalProperties": False}))
+        send(page, "A city?")
+        expect(page.get_by_text("fits the schema")).to_be_visible()
+        self.assertIn(json.loads(page.locator("pre.json").inner_text())["city"], ("Oslo", "Rome"))
+        faults = page.evaluate("""async () => {
+            const {faultsOf} = await import('/web/lib/json_schema.js');
+            const schema = {type: 'object', required: ['a'], properties: {a: {type: 'integer', minimum: 1}, b: {$ref: '#/$defs/s'}},
+                            additionalProperties: false, $defs: {s: {type: 'array', items: {enum: ['x', null]}, maxItems: 2}}};
+            return [{a: 1}, {a: 1, b: ['x', null]}, {}, {a: 0}, {a: 1.5}, {a: 1, c: 2}, {a: 1, b: ['y']}, {a: 1, b: ['x', 'x', 'x']}, [],
+                    null].map((value) => faultsOf(value, schema).length);
+        }""")
+        self.assertEqual([count > 0 for count in faults], [False, False] + 8 * [True])
+
+    def test_two_tabs_show_the_same_conversations(self):
+        profile = self.new_profile()
+        one, two = self.open(self.server.url, profile), self.open(self.server.url, profile)
+        limit(one, 16)
+        chat(one, "From the first tab")
+        two.goto(one.url)
+        expect(two.locator(".entry.user .bubble")).to_have_text("From the first tab")
+        chat(two, "From the second tab", answered=2)
+        one.reload()
+        expect(one.locator(".entry.user .bubble")).to_have_text(["From the first tab", "From the second tab"])
+
+    def test_a_conversation_that_is_gone_says_so(self):
+        self.expected_faults = ("404",)
+        page = self.open(self.server.url + "/#/chat/conv_00000000000000000000000000000000")
+        expect(page.get_by_role("alert")).to_contain_text("there is no such")
+
+
+class Hostile(WebCase):
+    """Text of models and users is shown and never run."""
+    TEXTS = (
+        "<script>window.ran = 1</script>",
+        "<img src=x onerror='window.ran = 1'>",
+        "[click](javascript:window.ran=1) [data](data:text/html,<script>window.ran=1</script>) <a href='javascript:window.ran=1'>x</a>",
+        "![image](https://192.0.2.1/x.png) ![x](x\" onerror=\"window.ran=1)",
+        "<svg><animate onbegin=window.ran=1 attributeName=x></svg><math><mtext><style><img src=x onerror=window.ran=1>",
+        "<iframe srcdoc='<script>parent.ran=1</script>'></iframe><form action=https://192.0.2.1><input name=q></form>",
+        "<style>body { display: none }</style><div style='position:fixed;inset:0;background:red'>x</div><base href=//192.0.2.1/>",
+        "```html\n<script>window.ran = 1</script>\n```\n`<b onmouseover=window.ran=1>`",
+        "| a | b |\n|---|---|\n| <img src=x onerror=window.ran=1> | **x** |",
+        "[a]: javascript:window.ran=1\n\n[a] [b][a] <javascript:window.ran=1>",
+        "# <u>heading</u>\n\n- [ ] task\n- [x] done\n\n1. one\n2. two\n\n> quote\n\n***\n\n~~gone~~ $x$ &lt;b&gt; &#60;script&#62;",
+        "```\nnever closed", "**never closed [nor this](", "\u202eright to left\u202c \u0000 \ufffd \ud83d\ude00",
+    )
+
+    def make(self, *texts):
+        status, _, body = self.server.post("/v1/conversations", {"items": [
+            {"type": "message", "role": "assistant" if i % 2 else "user", "content": text} for i, text in enumerate(texts)]})
+        self.assertEqual(status, 200, body)
+        return json.loads(body)["id"]
+
+    def show(self, *texts):
+        page = self.open(f"{self.server.url}/#/chat/{self.make(*texts)}")
+        expect(page.locator(".entry")).to_have_count(len(texts))
+        return page
+
+    def test_nothing_in_a_text_runs_or_loads(self):
+        for first in range(0, len(self.TEXTS), 7):
+            page = self.show(*(text for each in self.TEXTS[first:first + 7] for text in (each, each)))
+            for link in page.locator(".markdown a").all():
+                self.assertRegex(link.get_attribute("href") or "", r"^(https?:|mailto:|$)")
+                self.assertEqual(link.get_attribute("target"), "_blank")
+            page.wait_for_timeout(200)
+            self.assertIsNone(page.evaluate("window.ran ?? null"))
+            self.assertEqual(page.locator(".thread :is(script, img, iframe, style, form[action], svg, object, embed, base, math)").count(), 0)
+            self.assertEqual(page.locator(".thread [style]").count(), 0)
+            self.assertTrue(page.locator(".thread").is_visible())
+
+    def test_long_and_odd_texts_do_not_hang(self):
+        texts = ["x" * 250_000, "*" * 60_000, "[" * 60_000, "`" * 50_001 + " x", "> " * 30_000, "| a " * 20_000, "(" * 50_000 + "[a](" * 10_000,
+                 "word " * 40_000, "\n".join("- " * (i % 30) + "x" for i in range(4000)), "*a_ " * 2400]
+        for text in texts:
+            begin = time.monotonic()
+            page = self.show("What is this?", text)
+            page.evaluate("1")
+            self.assertLess(time.monotonic() - begin, 20, text[:20])
+            page.close()
+
+    def test_a_long_conversation_stays_quick(self):
+        conversation = self.make("The first message")
+        for batch in range(30):
+            status, _, body = self.server.post(f"/v1/conversations/{conversation}/items", {"items": [
+                {"type": "message", "role": ("user", "assistant")[i % 2], "content": f"Message {batch * 20 + i} with **bold** text.\n\n- a\n- b"}
+                for i in range(20)]})
+            self.assertEqual(status, 200, body)
+        page = self.open(f"{self.server.url}/#/chat/{conversation}")
+        expect(page.locator(".entry").last).to_contain_text("Message 599")
+        self.assertLess(page.locator(".entry").count(), 150, "earlier ones come on demand")
+        for _ in range(14):
+            button = page.get_by_role("button", name="Show earlier messages")
+            if button.count() == 0:
+                break
+            button.click()
+            page.wait_for_timeout(50)
+        expect(page.get_by_text("The first message").first).to_be_visible()
+        longest = page.evaluate("""async () => {
+            const thread = document.querySelector('.thread');
+            let longest = 0, last = performance.now();
+            for (let i = 0; i < 40; ++i) {
+              thread.scrollTop = thread.scrollHeight * (i % 20) / 20;
+              await new Promise(requestAnimationFrame);
+              const now = performance.now();
+              longest = Math.max(longest, now - last);
+              last = now;
+            }
+            return longest;
+        }""")
+        self.assertLess(longest, 1000)
+
+
+class Tools(WebCase):
+    def test_calls_are_shown_and_answered_by_hand(self):
+        page = self.open(self.server.url)
+        page.get_by_role("button", name="Settings").click()
+        page.get_by_label("Own tools (JSON)").fill(json.dumps([{
+            "type": "function", "name": "get_weather", "parameters": {
+                "type": "object", "properties": {"city": {"enum": ["Oslo", "Rome"]}}, "required": ["city"], "additionalProperties": False}}]))
+        status, _, body = self.server.post("/v1/conversations", {"items": [
+            {"type": "message", "role": "user", "content": "How warm is it?"},
+            {"type": "function_call", "call_id": "call_1", "name": "get_weather", "arguments": "{\"city\":\"Oslo\"}"}]})
+        self.assertEqual(status, 200, body)
+        page.goto(f"{self.server.url}/#/chat/{json.loads(body)['id']}")
+        expect(page.get_by_text("Call of get_weather")).to_be_visible()
+        page.get_by_label("Result of get_weather").fill("{\"celsius\": 21}")
+        page.locator("form").filter(has_text="The model waits").get_by_role("button", name="Send").click()
+        expect(page.locator(".entry.answer").last).to_contain_text(ANSWERED)
+        kinds = [item["type"] for item in self.items(conversation_of(page))]
+        self.assertEqual(kinds[:3], ["message", "function_call", "function_call_output"])
+        self.assertEqual(len(kinds), 4)
+
+    def test_the_calculator_computes_and_runs_no_code(self):
+        page = self.open(self.server.url)
+        value = page.evaluate("""async () => {
+            const {calculate, runTool} = await import('/web/lib/tools.js');
+            const fails = (text) => { try { calculate(text); return false; } catch { return true; } };
+            return [calculate('(2+3)*4'), calculate('-2^2'), calculate('2^3^2'), calculate('7/2 - 1e2'),
+                    fails('alert(1)'), fails('2+'), fails(''), fails('(1'), runTool({name: 'none', text: '{}'}),
+                    JSON.parse(runTool({name: 'calculate', callId: 'c', text: '{"expression":"6*7"}'}).output).value];
+        }""")
+        self.assertEqual(value, [20, -4, 512, -96.5, True, True, True, True, None, 42])
+
+
+class Restart(WebCase):
+    def test_conversations_outlive_the_server(self):
+        self.expected_faults = ("ERR_CONNECTION_REFUSED",)
+        with tempfile.TemporaryDirectory() as store:
+            first = Server("--store", store, *OPTIONS, model="main=" + stand_in())
+            page = self.open(first.url)
+            limit(page, 32)
+            text = chat(page, "Remember this.")
+            address = page.url
+            self.assertEqual(first.stop(), 0)
+            again = Server("--store", store, *OPTIONS, model="main=" + stand_in())
+            self.addCleanup(again.stop)
+            page.goto(address.replace(first.url, again.url))
+            expect(page.locator(".entry.user .bubble")).to_have_text("Remember this.")
+            shows(answers(page).first, text)
+
+
+class Access(BrowserCase):
+    def test_a_key_is_asked_for_and_kept_as_chosen(self):
+        self.expected_faults = ("401", "403")
+        with tempfile.TemporaryDirectory() as store:
+            secret = make_key(store, "alice")
+            server = Server("--store", store, *OPTIONS, model="main=" + stand_in())
+            self.addCleanup(server.stop)
+            page = self.open(server.url)
+            expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
+            page.get_by_label("Key", exact=True).fill("wrong")
+            page.get_by_role("button", name="Sign in").click()
+            expect(page.get_by_role("alert")).to_be_visible()
+            page.get_by_label("Key", exact=True).fill(secret)
+            page.get_by_role("button", name="Sign in").click()
+            limit(page, 16)
+            chat(page, "Hello")
+            self.assertEqual(page.evaluate("document.cookie + JSON.stringify(sessionStorage) + JSON.stringify(localStorage)").count(secret), 0)
+            page.reload()
+            expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
+            page.get_by_label("Key", exact=True).fill(secret)
+            page.get_by_label("Keep it until this tab is closed").check()
+            page.get_by_role("button", name="Sign in").click()
+            expect(page.locator(".entry.user .bubble")).to_have_text("Hello")
+            page.reload()
+            expect(page.locator(".entry.user .bubble")).to_have_text("Hello")
+            page.get_by_role("button", name="Sign out").click()
+            expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
+
+    def test_the_page_works_below_a_path(self):
+        server = Server("--store", "memory", "--web-base", "/ai/tutti", *OPTIONS, model="main=" + stand_in())
+        self.addCleanup(server.stop)
+        page = self.open(server.url + "/ai/tutti")
+        limit(page, 16)
+        chat(page, "Hello")
+        self.assertTrue(page.url.startswith(server.url + "/ai/tutti/#/chat/conv_"), page.url)
+        self.assertTrue(all("/ai/tutti" in url for url in self.requests), self.requests)
+
+
+class ViewsCase(BrowserCase):
+    """A server with a model of each kind."""
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        held = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(held.cleanup)
+        os.symlink(stand_in(), os.path.join(held.name, "other.gguf"))
+        shutil.copytree(encoder_models.embedder_folder(), os.path.join(held.name, "minilm"))
+        cls.server = Server("--models", held.name, "--kv-cache-bytes", "16MiB", "--store", "memory", *OPTIONS, model="main=" + stand_in())
+        cls.addClassCleanup(lambda: cls.server.stop())
+
+
+class Views(ViewsCase):
+    """Playground and models."""
+
+    def test_similar_texts_are_near(self):
+        page = self.open(self.server.url + "/#/playground")
+        page.get_by_label("Texts, one a line").fill("A cat sleeps.\nA kitten naps.\nShares fell.")
+        page.get_by_role("button", name="Compare").click()
+        table = page.get_by_role("region", name="Similarity matrix")
+        expect(table.locator("td")).to_have_count(9)
+        values = [float(cell) for cell in table.locator("td").all_inner_texts()]
+        self.assertEqual([values[0], values[4], values[8]], [1, 1, 1])
+        self.assertGreater(values[1], values[2] + 0.2)
+
+    def test_models_are_loaded_and_unloaded(self):
+        page = self.open(self.server.url + "/#/models")
+        row = page.locator("tr").filter(has=page.get_by_role("rowheader", name="other"))
+        expect(row).to_contain_text("unloaded")
+        row.get_by_role("button", name="Load other").click()
+        expect(row.locator(".badge")).to_have_text("loaded")
+        row.get_by_role("button", name="Unload other").click()
+        expect(row.locator(".badge")).to_have_text("unloaded")
+        self.expected_faults = ("status of 4", "status of 5")
+        page.get_by_label("Name", exact=True).fill("no such name")
+        page.get_by_role("button", name="Pull").click()
+        expect(page.locator(".toast.bad")).to_be_visible()
+
+
+class Accessibility(ViewsCase):
+    """R32: axe-core's rules on each view and state, and the keyboard alone."""
+    WIDTHS = {"wide": {"width": 1280, "height": 800}, "narrow": {"width": 360, "height": 740}}
+
+    def check(self, page, state):
+        found = Axe().run(page).response
+        faults = [f"{fault['id']} ({fault['impact']}): {node['target']} {node['failureSummary']}" for fault in found["violations"]
+                  for node in fault["nodes"]]
+        self.assertEqual(faults, [], state)
+
+    def test_no_rule_is_broken_in_any_view(self):
+        text = "# Title\n\nA [link](https://example.org), `code` and a list:\n\n- one\n- two\n\n```python\nprint(1)\n```\n\n| a | b |\n|---|---|\n| 1 | 2 |\n"
+        status, _, body = self.server.post("/v1/conversations", {"items": [
+            {"type": "message", "role": "system", "content": "Be brief."}, {"type": "message", "role": "user", "content": "Hello"},
+            {"type": "message", "role": "assistant", "content": text}, {"type": "message", "role": "user", "content": "More"},
+            {"type": "function_call", "call_id": "c", "name": "look", "arguments": "{}"}]})
+        self.assertEqual(status, 200, body)
+        conversation = json.loads(body)["id"]
+        for theme in ("light", "dark"):
+            for width, viewport in self.WIDTHS.items():
+                profile = self.new_profile(viewport=viewport, color_scheme=theme)
+                state = f"{theme}, {width}"
+                page = self.open(self.server.url, profile)
+                expect(page.get_by_text("What would you like to know?")).to_be_visible()
+                self.check(page, f"empty chat, {state}")
+                page.goto(f"{self.server.url}/#/chat/{conversation}")
+                expect(page.get_by_label("Result of look")).to_be_visible()
+                self.check(page, f"chat, {state}")
+                page.get_by_role("button", name="Settings").click()
+                page.get_by_label("Temperature").fill("9")
+                self.check(page, f"settings, {state}")
+                page.get_by_label("Temperature").fill("")
+                page.goto(f"{self.server.url}/#/playground")
+                page.get_by_role("button", name="Compare").click()
+                expect(page.get_by_role("region", name="Similarity matrix")).to_be_visible()
+                self.check(page, f"playground, {state}")
+                page.goto(f"{self.server.url}/#/models")
+                expect(page.get_by_role("button", name="Load other")).to_be_visible()
+                self.check(page, f"models, {state}")
+                self.assertLessEqual(page.evaluate("document.documentElement.scrollWidth"), viewport["width"], f"no sideways scrolling, {state}")
+                profile.close()
+
+    def test_a_chat_by_the_keyboard_alone(self):
+        page = self.open(self.server.url)
+        expect(page.get_by_label("Message", exact=True)).to_be_focused()
+
+        def tab_to(role, name, back=False):
+            for _ in range(60):
+                if page.evaluate("([role, name]) => { const at = document.activeElement; return (at.getAttribute('role') ?? at.tagName.toLowerCase())"
+                                 " === role && (at.getAttribute('aria-label') ?? at.textContent).trim().startsWith(name); }", [role, name]):
+                    # What has the focus shows it.
+                    self.assertNotEqual(page.evaluate("getComputedStyle(document.activeElement).outlineStyle"), "none")
+                    return
+                page.keyboard.press("Shift+Tab" if back else "Tab")
+            self.fail(f"no way to {role} {name}")
+
+        tab_to("button", "Settings", back=True)
+        page.keyboard.press("Enter")
+        settings = page.get_by_label("Settings of the chat")
+        expect(settings).to_be_visible()
+        for _ in range(30):
+            page.keyboard.press("Tab")
+            if page.evaluate("document.activeElement.labels?.[0]?.textContent === 'Longest answer (tokens)'"):
+                break
+        page.keyboard.type("24")
+        tab_to("button", "Close", back=True)
+        page.keyboard.press("Enter")
+        expect(settings).not_to_be_visible()
+        page.get_by_label("Message", exact=True).focus()
+        page.keyboard.type("Hello")
+        page.keyboard.press("Shift+Enter")
+        page.keyboard.type("there")
+        page.keyboard.press("Enter")
+        expect(page.locator(".entry.answer")).to_contain_text(ANSWERED)
+        expect(page.locator(".entry.user .bubble")).to_have_text("Hello\nthere")
+        expect(page.get_by_label("Message", exact=True)).to_be_focused()
+        tab_to("button", "Edit", back=True)
+        page.keyboard.press("Enter")
+        expect(page.get_by_label("Changed message")).to_be_focused()
+        page.keyboard.press("Control+A")
+        page.keyboard.type("Another text")
+        tab_to("button", "Send as a branch")
+        page.keyboard.press("Enter")
+        expect(page.locator(".entry.user .bubble")).to_have_text("Another text")
+        expect(page.locator(".entry.answer")).to_contain_text(ANSWERED)
+        tab_to("a", "Models", back=True)
+        page.keyboard.press("Enter")
+        expect(page.get_by_role("heading", name="Models")).to_be_visible()
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,78 @@
+// The frame of the page: navigation, the view of the address, the key, notices.
+import {html, render, useEffect, useState} from './lib/preact.js';
+import {config, session, signOut} from './lib/api.js';
+import {announcement, dismiss, notices, notifyError} from './lib/notices.js';
+import {applyTheme, preferences} from './lib/preferences.js';
+import {addressOf, route} from './lib/route.js';
+import {useStore} from './lib/store.js';
+import {SignIn} from './components/sign_in.js';
+import {ChatView} from './views/chat.js';
+import {ModelsView} from './views/models.js';
+import {PlaygroundView} from './views/playground.js';
+
+const VIEWS = [
+  {name: 'chat', title: 'Chat', component: ChatView},
+  {name: 'playground', title: 'Playground', component: PlaygroundView},
+  {name: 'models', title: 'Models', component: ModelsView},
+];
+
+const THEMES = {auto: 'System theme', light: 'Light theme', dark: 'Dark theme'};
+
+function ThemePicker() {
+  const chosen = useStore(preferences);
+  return html`
+    <select aria-label="Theme" value=${chosen.theme} onChange=${(event) => preferences.merge({theme: event.target.value})}>
+      ${Object.entries(THEMES).map(([value, title]) => html`<option value=${value}>${title}</option>`)}
+    </select>`;
+}
+
+function Toasts() {
+  return html`
+    <div class="toasts" role="status">
+      ${useStore(notices).map((notice) => html`
+        <div class=${`toast ${notice.kind}`} key=${notice.id}>
+          <span>${notice.text}</span>
+          <button type="button" class="quiet small" aria-label="Dismiss" onClick=${() => dismiss(notice.id)}>✕</button>
+        </div>`)}
+    </div>`;
+}
+
+function App() {
+  const {view, argument} = useStore(route);
+  const {key, needed, why} = useStore(session);
+  const [server, setServer] = useState(null);
+  useEffect(() => { config().then(setServer).catch(notifyError); }, []);
+  const chosen = VIEWS.find((each) => each.name === view) ?? VIEWS[0];
+  useEffect(() => { document.title = `${chosen.title} – Tutti`; }, [chosen]);
+
+  const asksKey = needed || (server?.keys && key === '');
+  return html`
+    <div class="shell">
+      <header class="top">
+        <a class="skip" href="#main" onClick=${(event) => { event.preventDefault(); document.getElementById('main').focus(); }}>
+          Skip to content</a>
+        <a class="brand" href=${addressOf('chat')}><img src="web/icon.svg" alt="" />Tutti</a>
+        <nav aria-label="Views">
+          ${VIEWS.map((each) => html`
+            <a href=${addressOf(each.name)} aria-current=${each === chosen ? 'page' : undefined}>${each.title}</a>`)}
+        </nav>
+        <div class="tools">
+          <${ThemePicker} />
+          ${key !== '' && html`<button type="button" onClick=${() => signOut()}>Sign out</button>`}
+        </div>
+      </header>
+      <main id="main" tabindex="-1">
+        ${server === null ? html`<p class="empty">Loading…</p>`
+          : asksKey ? html`<${SignIn} why=${why} />`
+          : html`<${chosen.component} key=${chosen.name + key} argument=${argument} />`}
+      </main>
+      <${Toasts} />
+      <div class="visually-hidden" role="status" aria-live="polite">${useStore(announcement)}</div>
+    </div>`;
+}
+
+applyTheme(preferences.value);
+preferences.subscribe(applyTheme);
+const root = document.getElementById('app');
+root.replaceChildren();
+render(html`<${App} />`, root);

@@ -1,0 +1,136 @@
+// The state of an answer of the Responses API while its events arrive, and how a stream is resumed. No elements, so that
+// it is tested alone.
+import {ApiError, responses} from './api.js';
+
+const ENDS = new Set(['response.completed', 'response.incomplete', 'response.failed', 'response.cancelled']);
+
+export function newAnswer() {
+  return {
+    id: '', number: -1, status: 'waiting', items: [], usage: null, error: null, reason: '',
+    beganMs: performance.now(), firstMs: 0, endedMs: 0, deltas: 0, droppedItems: 0,
+  };
+}
+
+export const isEnded = (answer) => answer.endedMs > 0;
+
+// Seconds from the first text to the last, and tokens per second in them; null where nothing can be said.
+export function speedOf(answer) {
+  const tokens = answer.usage?.output_tokens ?? answer.deltas;
+  const seconds = ((answer.endedMs || performance.now()) - answer.firstMs) / 1000;
+  if (answer.firstMs === 0 || tokens < 2 || seconds <= 0) return null;
+  return (tokens - 1) / seconds;
+}
+
+function changed(answer, index, change) {
+  const items = answer.items.slice();
+  items[index] = {...items[index], ...change};
+  return items;
+}
+
+// The answer after one more event. Events that were seen already change nothing, so that a stream may overlap.
+export function applyEvent(answer, event, nowMs = performance.now()) {
+  if (event.type === 'error') {
+    return {...answer, status: 'failed', endedMs: nowMs, error: {code: event.code, message: event.message}};
+  }
+  if (event.sequence_number <= answer.number) return answer;
+  const next = {...answer, number: event.sequence_number};
+  const at = event.output_index;
+  switch (event.type) {
+    case 'response.created':
+      return {...next, id: event.response.id};
+    case 'response.queued':
+      return {...next, status: 'queued'};
+    case 'response.in_progress':
+      return {...next, status: 'running'};
+    case 'context.truncated':
+      return {...next, droppedItems: event.dropped_items};
+    case 'response.output_item.added':
+      return {...next, items: changed(next, at, {
+        type: event.item.type, id: event.item.id, text: '', name: event.item.name, callId: event.item.call_id, done: false,
+      })};
+    case 'response.output_text.delta':
+    case 'response.reasoning_text.delta':
+    case 'response.function_call_arguments.delta':
+      return {...next, deltas: next.deltas + 1, firstMs: next.firstMs || nowMs,
+              items: changed(next, at, {text: next.items[at].text + event.delta})};
+    case 'response.output_item.done':
+      return {...next, items: changed(next, at, {...fromItem(event.item), done: true})};
+    default:
+      break;
+  }
+  if (!ENDS.has(event.type)) return next;
+  const {response} = event;
+  return {
+    ...next, status: response.status, endedMs: nowMs, usage: response.usage, items: response.output.map(fromItem),
+    reason: response.incomplete_details?.reason ?? '',
+    error: response.error ?? null,
+  };
+}
+
+const textOf = (parts) => (typeof parts === 'string' ? parts : (parts ?? []).map((part) => part.text ?? '').join('\n'));
+
+// An item of a conversation or of an answer, as the page shows it.
+export function fromItem(item) {
+  const common = {id: item.id, type: item.type, done: true, incomplete: item.status === 'incomplete'};
+  switch (item.type) {
+    case 'function_call':
+      return {...common, name: item.name, callId: item.call_id, text: item.arguments};
+    case 'function_call_output':
+      return {...common, callId: item.call_id, text: textOf(item.output)};
+    case 'reasoning':
+      return {...common, text: textOf(item.content)};
+    default:
+      return {...common, type: 'message', role: item.role, text: textOf(item.content)};
+  }
+}
+
+const pause = (ms, signal) => new Promise((resolve, reject) => {
+  const timer = setTimeout(resolve, ms);
+  signal.addEventListener('abort', () => {
+    clearTimeout(timer);
+    reject(signal.reason);
+  }, {once: true});
+});
+
+const FIRST_PAUSE_MS = 300, LONGEST_PAUSE_MS = 5000, PATIENCE_MS = 120000;
+
+// Whether a request may succeed if it is sent again: nothing was reached, or the server starts, stops or is full.
+const mayPass = (error) => error instanceof ApiError && (error.status === 0 || error.status === 503);
+
+// Asks for an answer and calls `onChange(answer, reconnecting)` as it grows. A stream that breaks is resumed behind the
+// last event that came; the server goes on meanwhile. Resolves with the ended answer. Rejects with ApiError if there is no
+// answer, with AbortError if `signal` was raised.
+export async function runAnswer(body, onChange, signal) {
+  let answer = newAnswer();
+  const onEvent = (event) => {
+    answer = applyEvent(answer, event);
+    onChange(answer, false);
+  };
+  let lostMs = 0;
+  try {
+    await responses.create({...body, store: true}, onEvent, signal);
+  } catch (error) {
+    if (answer.id === '' || !mayPass(error)) throw error;
+  }
+  let wait = FIRST_PAUSE_MS;
+  while (!isEnded(answer) || answer.error?.code === 'draining') {
+    if (answer.id === '') throw new ApiError(0, 'not_reached', 'the connection was lost before the answer began');
+    lostMs ||= performance.now();
+    if (performance.now() - lostMs > PATIENCE_MS) throw new ApiError(0, 'not_reached', 'the server did not come back');
+    if (isEnded(answer)) answer = {...answer, endedMs: 0, error: null, status: 'running'};
+    onChange(answer, true);
+    await pause(wait, signal);
+    wait = Math.min(wait * 2, LONGEST_PAUSE_MS);
+    const before = answer.number;
+    try {
+      await responses.follow(answer.id, answer.number, onEvent, signal);
+    } catch (error) {
+      if (!mayPass(error)) throw error;
+    }
+    if (answer.number > before) {
+      lostMs = 0;
+      wait = FIRST_PAUSE_MS;
+    }
+  }
+  return answer;
+}

@@ -1,0 +1,66 @@
+// Server-sent events (https://html.spec.whatwg.org/multipage/server-sent-events.html), from the body of a fetch. The
+// browser's EventSource can neither POST nor send a key.
+
+// Splits text that arrives in pieces into events {event, id, data}. Comments and fields without meaning are left out.
+export class EventParser {
+  #rest = '';
+  #event = '';
+  #id = '';
+  #data = [];
+
+  // Returns the events that `text` completes.
+  push(text) {
+    const events = [];
+    this.#rest += text;
+    let begin = 0;
+    for (;;) {
+      const end = this.#lineEnd(begin);
+      if (end < 0) break;
+      const line = this.#rest.slice(begin, end);
+      begin = end + (this.#rest.startsWith('\r\n', end) ? 2 : 1);
+      if (line !== '') {
+        this.#field(line);
+      } else if (this.#data.length > 0) {
+        events.push({event: this.#event || 'message', id: this.#id, data: this.#data.join('\n')});
+        this.#event = '';
+        this.#data = [];
+      } else {
+        this.#event = '';
+      }
+    }
+    this.#rest = this.#rest.slice(begin);
+    return events;
+  }
+
+  // A carriage return at the very end may be the first half of a line end.
+  #lineEnd(begin) {
+    for (let at = begin; at < this.#rest.length; ++at) {
+      const c = this.#rest[at];
+      if (c === '\n') return at;
+      if (c === '\r') return at + 1 < this.#rest.length ? at : -1;
+    }
+    return -1;
+  }
+
+  #field(line) {
+    const colon = line.indexOf(':');
+    if (colon === 0) return;
+    const name = colon < 0 ? line : line.slice(0, colon);
+    let value = colon < 0 ? '' : line.slice(colon + 1);
+    if (value.startsWith(' ')) value = value.slice(1);
+    if (name === 'data') this.#data.push(value);
+    if (name === 'event') this.#event = value;
+    if (name === 'id') this.#id = value;
+  }
+}
+
+// Calls `onEvent` for each event of a response's body. Resolves at the end of the body, rejects if the connection breaks.
+export async function readEvents(response, onEvent) {
+  const parser = new EventParser();
+  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+  for (;;) {
+    const {value, done} = await reader.read();
+    if (done) return;
+    for (const event of parser.push(value)) onEvent(event);
+  }
+}
