@@ -8,8 +8,10 @@
 #include <string>
 #include <string_view>
 #include <thread>
+#include <utility>
 #include <vector>
 
+#include "cpu_time.h"
 #include "engine/decoder_instance.h"
 #include "engine/live_watch.h"
 #include "engine/testing/allocation_count.h"
@@ -258,6 +260,38 @@ TEST(LiveState, NamesThePrefixLoad) {
   ASSERT_TRUE(h.RunToEnd());
 }
 
+TEST(LiveState, NamesWhoGoesFirst) {
+  EngineOptions options = Places(8);
+  options.scheduler.max_overtakes = 0;  // nobody passes a sequence that does not fit
+  EngineHarness h(options, PoolOf(8));
+  h.MustSubmit(Named("runs", TestRequest(TestPrompt(1, 130), 60)));
+  ASSERT_TRUE(h.RunUntil([&] { return h.client(0).choices[0].tokens.size() > 2; }));
+  h.MustSubmit(Named("large", TestRequest(TestPrompt(2, 200), 4)));
+  h.MustSubmit(Named("small", TestRequest(TestPrompt(3, 10), 4)));
+  h.RunOnce();
+  const LiveEngine engine = Watch(h);
+  EXPECT_EQ(ReasonOf(engine, "large"), "kv_blocks");
+  EXPECT_EQ(ReasonOf(engine, "small"), "behind");
+  ASSERT_TRUE(h.RunToEnd());
+}
+
+TEST(LiveState, NamesTheFailedStep) {
+  FakeModelOptions model = PoolOf(64);
+  model.limits.state_slots = 12;  // sequences that lose their states wait
+  EngineHarness h(Places(4), model);
+  for (int i = 0; i < 2; ++i)
+    h.MustSubmit(Named("r" + std::to_string(i), TestRequest(TestPrompt(1 + i, 40), 50)));
+  ASSERT_TRUE(h.RunUntil([&] { return h.client(1).choices[0].tokens.size() > 2; }));
+  bool fails = true;
+  h.runner().fault = [&](const StepPlan&, const SequenceSlice* slice) {
+    return slice == nullptr && std::exchange(fails, false) ? Internal("a step failed") : OkStatus();
+  };
+  h.RunOnce();
+  EXPECT_EQ(Watch(h).reasons[static_cast<size_t>(WaitReason::kFailedStep)], 2);
+  ASSERT_TRUE(h.RunToEnd());
+  EXPECT_EQ(h.FindFault(), "");
+}
+
 TEST(LiveState, NamesTheBatchThatFills) {
   EngineOptions options = Places(4);
   options.scheduler.strategy = Strategy::kStatic;
@@ -395,6 +429,76 @@ TEST(LiveState, SnapshotsAllocateNothing) {
   EXPECT_FALSE(h.engine().live().pending());
 }
 #endif
+
+// Four in a second are 0.4 % of a core if each takes 1 ms.
+TEST(LiveState, ASnapshotOfALargeEngineTakesUnderAMillisecond) {
+  EngineOptions options = Places(32);
+  options.queue.requests = 400;
+  options.queue.prompt_tokens_per_kv_token = 1e6;
+  EngineHarness h(options, PoolOf(29'127));  // of the default model on a machine with 8 GiB
+  for (int i = 0; i < 32 + 200; ++i) h.MustSubmit(TestRequest(TestPrompt(i % 50, 20), 4000));
+  for (int i = 0; i < 300; ++i) h.RunOnce();
+  DecoderInstance& decoder = h.engine().decoder_for_test();
+  h.engine().live().Ask();
+  decoder.Prepare(h.clock().Now());
+  constexpr int kTimes = 50;
+  const double begin = support::ThreadSeconds();
+  for (int i = 0; i < kTimes; ++i) decoder.Prepare(h.clock().Now());
+  const double without = support::ThreadSeconds() - begin;
+  for (int i = 0; i < kTimes; ++i) {
+    h.engine().live().Ask();
+    decoder.Prepare(h.clock().Now());
+  }
+  const double each = (support::ThreadSeconds() - begin - 2 * without) / kTimes;
+  EXPECT_LT(each, 1e-3 * support::kSlower);
+  RecordProperty("snapshot_us", std::to_string(each * 1e6));
+}
+
+// For ThreadSanitizer too.
+TEST(LiveState, IsReadWhileTheEngineRuns) {
+  testing::FakeModelRunner runner(PoolOf(256));
+  testing::FakeTokenText text;
+  SteadyClock clock;
+  Engine engine(Places(4), EngineDependencies{.runner = &runner, .text = &text, .clock = &clock});
+  engine.Start();
+  std::vector<api::Generation> generations;
+  std::vector<std::shared_ptr<RequestTrace>> traces;
+  for (int i = 0; i < 8; ++i) {
+    Request request = Named("r" + std::to_string(i), TestRequest(TestPrompt(i, 60), 2000));
+    traces.push_back(request.trace);
+    Result<api::Generation> generation = engine.Submit(std::move(request), nullptr);
+    ASSERT_TRUE(generation.ok()) << generation.status();
+    generations.push_back(*std::move(generation));
+  }
+  int snapshots = 0;
+  TimePoint last{};
+  const TimePoint limit = clock.Now() + seconds(60);
+  while (snapshots < 20 && clock.Now() < limit) {
+    engine.live().Ask();
+    LiveEngine taken;
+    if (engine.live().Read(&taken) && taken.taken > last) {
+      last = taken.taken;
+      ++snapshots;
+      EXPECT_EQ(taken.kv_free + taken.kv_cached + taken.kv_used + taken.kv_shared, 256);
+      EXPECT_EQ(taken.sequences.size(),
+                static_cast<size_t>(taken.running + taken.waiting + taken.paused));
+      for (size_t i = 1; i < taken.steps.size(); ++i)
+        EXPECT_EQ(taken.steps[i].step, taken.steps[i - 1].step + 1);
+    }
+    for (const auto& trace : traces) {
+      for (size_t i = 1; i < trace->engine().events().size(); ++i)
+        EXPECT_LE(trace->engine().events()[i - 1].at, trace->engine().events()[i].at);
+      (void)trace->LastSteps();
+    }
+    // They read, so that they do not pause.
+    for (api::Generation& generation : generations) {
+      while (const api::StreamEvent* event = generation.Next())
+        generation.Consumed(event->text.size());
+    }
+  }
+  EXPECT_EQ(snapshots, 20);
+  generations.clear();
+}
 
 TEST(LiveState, AReaderHoldsNoStepUp) {
   LiveWatch watch(std::make_shared<Signal>());
