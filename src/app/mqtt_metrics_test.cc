@@ -44,5 +44,15 @@ TEST(MqttMetricsTest, TheNumbersAreThoseOfTheStatisticsLine) {
   EXPECT_EQ(registry.Expose(), text);
 }
 
+TEST(MqttMetricsTest, ClientsAreCounted) {
+  telemetry::MetricsRegistry registry;
+  int clients = 3;
+  const Collectors metrics =
+      CollectMqttClients(registry, [&]() -> std::optional<int> { return clients; });
+  EXPECT_THAT(registry.Expose(), HasSubstr("tutti_mqtt_clients 3\n"));
+  clients = 1;
+  EXPECT_THAT(registry.Expose(), HasSubstr("tutti_mqtt_clients 1\n"));
+}
+
 }  // namespace
 }  // namespace tutti::app

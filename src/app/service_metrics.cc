@@ -313,6 +313,14 @@ Collectors CollectMqtt(MetricsRegistry& registry, const std::string& server,
   return {all.Collect(std::move(statistics))};
 }
 
+Collectors CollectMqttClients(MetricsRegistry& registry,
+                              std::function<std::optional<int>()> clients) {
+  SampledMetrics<int> all(registry);
+  all.AddGauge("tutti_mqtt_clients", "Connected clients of the MQTT listener", {},
+               [](const int& now) { return now; });
+  return {all.Collect(std::move(clients))};
+}
+
 Collectors CollectPasswords(MetricsRegistry& registry, const auth::Authenticator& authority) {
   using Counts = auth::Authenticator::HashCounts;
   SampledMetrics<Counts> all(registry);

@@ -66,6 +66,10 @@ Collectors CollectPulls(telemetry::MetricsRegistry& registry, const ModelLibrary
 Collectors CollectMqtt(telemetry::MetricsRegistry& registry, const std::string& server,
                        std::function<std::optional<mqtt::chat::Statistics>()> statistics);
 
+// Clients of the MQTT listener. `clients` must return nullopt once its source is destroyed.
+Collectors CollectMqttClients(telemetry::MetricsRegistry& registry,
+                              std::function<std::optional<int>()> clients);
+
 // Running and waiting password hashes, which show a flood of logins.
 Collectors CollectPasswords(telemetry::MetricsRegistry& registry,
                             const auth::Authenticator& authority);

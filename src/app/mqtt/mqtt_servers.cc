@@ -185,10 +185,16 @@ Result<std::unique_ptr<MqttServers>> MqttServers::Create(const Settings& setting
     servers->login_ =
         std::make_unique<MqttLogin>(deps.state->authority(), options.prefix,
                                     IsLoopback(listener.host), projects, options.tenant);
-    servers->listener_ = std::make_unique<mqtt::listener::Listener>(
+    servers->listener_ = std::make_shared<mqtt::listener::Listener>(
         listener, mqtt::listener::Listener::Dependencies{
                       .authenticator = servers->login_.get(), .log = deps.log, .clock = clock});
     ASSIGN_OR_RETURN(servers->at_listener_, profile_at(*servers->listener_, "listener"));
+    servers->metrics_.push_back(CollectMqttClients(
+        *deps.metrics, [known = std::weak_ptr(servers->listener_)]() -> std::optional<int> {
+          const std::shared_ptr<mqtt::listener::Listener> held = known.lock();
+          if (held == nullptr) return std::nullopt;
+          return held->connections();
+        }));
     servers->listening_ = deps.state->authority().accounts().Listen(
         [listener = servers->listener_.get()](const auth::Ended& ended) {
           listener->Revoke(auth::CredentialOf(ended.kind, ended.id));

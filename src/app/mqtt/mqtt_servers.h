@@ -86,7 +86,7 @@ class MqttServers {
   std::string ListenerAddresses() const;
 
   std::unique_ptr<MqttLogin> login_;
-  std::unique_ptr<mqtt::listener::Listener> listener_;
+  std::shared_ptr<mqtt::listener::Listener> listener_;  // a scrape may hold it too
   std::unique_ptr<mqtt::bridge::Bridge> bridge_;
   std::shared_ptr<mqtt::chat::Profile> at_listener_, at_broker_;
   std::vector<Collectors> metrics_;

@@ -73,6 +73,7 @@ constexpr auto kMetrics = std::to_array<std::string_view>({
     "tutti_models",
     "tutti_models_memory_budget_bytes",
     "tutti_models_memory_bytes",
+    "tutti_mqtt_clients",
     "tutti_mqtt_messages_total",
     "tutti_mqtt_waiting_messages",
     "tutti_output_tokens_total",
