@@ -34,7 +34,7 @@ class Backend : public api::HealthProbe {
   virtual api::AdapterControl* adapters() { return nullptr; }
 
   // Snapshots of the engines of this process; null: they are in others.
-  virtual api::LiveSource* live() { return nullptr; }
+  virtual api::LiveSource* live_source() { return nullptr; }
   // Requests without a trace get one from here. Before the first request.
   virtual void UseTraces(std::shared_ptr<api::RequestTraces> /*traces*/) {}
 

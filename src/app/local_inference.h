@@ -101,7 +101,7 @@ class LocalInference final : public Backend {
   api::AdapterControl* adapters() override { return adapter_control_; }
   api::ModelControl* control() override { return control_; }
   api::ModelLibrary* library() override { return library_; }
-  api::LiveSource* live() override { return &live_; }
+  api::LiveSource* live_source() override { return &live_; }
   void UseTraces(std::shared_ptr<api::RequestTraces> traces) override {
     gateway_.UseTraces(std::move(traces));
   }

@@ -310,7 +310,7 @@ Result<std::unique_ptr<Service>> Service::Create(const Settings& settings, Backe
                                  .adapters = backend.adapters(),
                                  .control = backend.control(),
                                  .library = backend.library(),
-                                 .live = backend.live(),
+                                 .live = backend.live_source(),
                                  .traces = service->traces_.get(),
                                  .errors = &service->errors_,
                                  .reload = [raw = service.get()] { return raw->Reload(); }}));

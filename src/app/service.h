@@ -51,7 +51,7 @@ class Servers {
     api::AdapterControl* adapters = nullptr;  // as Backend::adapters()
     api::ModelControl* control = nullptr;     // as Backend::control()
     api::ModelLibrary* library = nullptr;     // as Backend::library()
-    api::LiveSource* live = nullptr;          // as Backend::live()
+    api::LiveSource* live = nullptr;          // as Backend::live_source()
     api::RequestTraces* traces = nullptr;
     telemetry::RecentErrors* errors = nullptr;
     std::function<Result<http::ReloadReport>()> reload = {};  // as HttpServer's
