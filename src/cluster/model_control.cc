@@ -1,6 +1,9 @@
 // WorkerPool: models that are loaded and unloaded at the workers.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -41,11 +44,47 @@ bool MayHaveMemory(api::ModelState state) {
 
 }  // namespace
 
-void WorkerPool::Load(const std::string& model, ModelControl::Done done) {
+void WorkerPool::Load(const std::string& name, ModelControl::Done done) {
+  std::string id;
+  Status refused;
+  {
+    const MutexLock lock(mutex_);
+    size_t waiting = 0;
+    for (const auto& [model, calls] : loads_) waiting += calls.size();
+    const std::vector<api::ModelInfo> models = LiveModels();
+    const api::ModelInfo* const model = api::FindModel(models, name);
+    if (model == nullptr) {
+      refused = AbsentLocked(name);
+    } else if (waiting >= kMaxLoads ||
+               (loads_.size() >= kMaxLoadingModels && !loads_.contains(model->id))) {
+      refused = Unavailable("queue_full",
+                            fmt::format("{} calls wait for models that are being loaded, limit {}; "
+                                        "retry later",
+                                        waiting, kMaxLoads));
+    } else {
+      id = model->id;
+      std::vector<ModelControl::Done>& calls = loads_[id];
+      calls.push_back(std::move(done));
+      if (calls.size() > 1) return;
+    }
+  }
+  if (!refused.ok()) return done(std::move(refused));
   auto call = std::make_shared<v1::Call>();
-  call->set_load(model);
-  Ask(model, std::move(call), kLoadPatience, true,
-      [done = std::move(done)](const Result<v1::Update>& answer) { done(EndOfCall(answer)); });
+  call->set_load(id);
+  Ask(id, std::move(call), kLoadPatience, true,
+      [this, id](const Result<v1::Update>& answer) { EndLoads(id, EndOfCall(answer)); });
+}
+
+void WorkerPool::EndLoads(const std::string& model, const Status& status) {
+  std::vector<ModelControl::Done> calls;
+  {
+    const MutexLock lock(mutex_);
+    const auto found = loads_.find(model);
+    if (found == loads_.end()) return;
+    calls = std::move(found->second);
+    loads_.erase(found);
+  }
+  for (const ModelControl::Done& done : calls) done(status);
 }
 
 void WorkerPool::Unload(const std::string& name, ModelControl::Done done) {

@@ -221,6 +221,48 @@ TEST_F(ModelsOfWorkers, ALoadGoesToOneWorkerAndItsErrorComesBack) {
   EXPECT_EQ(ended->reason(), "model_not_found");
 }
 
+// Regression: abandoned loads of one model took the places of all questions.
+TEST_F(ModelsOfWorkers, LoadsOfAModelAreOneQuestion) {
+  Add("a", {Model("x"), Model("y", kLoaded)});
+  std::vector<std::string> ended;
+  for (size_t i = 0; i < WorkerPool::kMaxLoads + 2; ++i)
+    pool_.Load(
+        "x", [&](const Status& status) { ended.push_back(status.ok() ? "ok" : status.reason()); });
+  EXPECT_EQ(ended, (std::vector<std::string>(2, "queue_full")));
+  const std::vector<v1::Call> calls = Sent("a");
+  ASSERT_EQ(calls.size(), 1u);
+  bool answered = false;
+  pool_.DetokenizeLater({.model = "y", .tokens = {1}},
+                        [&](const Result<std::string>& text) { answered = text.ok(); });
+  const std::vector<v1::Call> questions = Sent("a");
+  ASSERT_EQ(questions.size(), 1u);
+  End("a", questions[0].id());
+  EXPECT_TRUE(answered);
+  End("a", calls[0].id());
+  EXPECT_EQ(ended.size(), WorkerPool::kMaxLoads + 2);
+  EXPECT_EQ(ended.back(), "ok");
+  pool_.Load("x", [&](const Status&) {});
+  EXPECT_EQ(Sent("a").size(), 1u) << "the next load asks again";
+}
+
+TEST_F(ModelsOfWorkers, QuestionsThatWaitForALoadLeavePlaces) {
+  Add("a", {Model("x"), Model("y", kLoaded)});
+  int refused = 0;
+  const auto ask = [&](const std::string& model) {
+    pool_.DetokenizeLater({.model = model, .tokens = {1}},
+                          [&](const Result<std::string>& text) { refused += text.ok() ? 0 : 1; });
+  };
+  for (size_t i = 0; i < WorkerPool::kMaxQuestions; ++i) ask("x");
+  EXPECT_EQ(refused, static_cast<int>(WorkerPool::kMaxLoadingQuestions));
+  ask("y");
+  EXPECT_EQ(refused, static_cast<int>(WorkerPool::kMaxLoadingQuestions));
+  const std::vector<v1::Call> calls = Sent("a");
+  ASSERT_EQ(calls.size(), WorkerPool::kMaxLoadingQuestions + 1);
+  End("a", calls.front().id());
+  ask("x");
+  EXPECT_EQ(Sent("a").size(), 1u) << "a place is free again";
+}
+
 TEST_F(ModelsOfWorkers, AnUnloadReachesEveryWorkerThatHasTheModel) {
   Add("a", {Model("x", kLoaded)});
   Add("b", {Model("x", kLoading)});

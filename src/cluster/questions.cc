@@ -165,7 +165,13 @@ Status WorkerPool::AskOne(const QuestionRef& question, const std::string& name, 
   if (worker == nullptr) return NobodyAnswers();
   // The worker answers by itself when its own time limit for the load has passed.
   const bool loaded = worker->ReadinessFor(*worker->Model(model->id)) == Readiness::kLoaded;
-  if (loads && !loaded) question->deadline = clock_.Now() + kLoadPatience;
+  if (loads && !loaded) {
+    // Loads are few: one for each model.
+    question->loads = !question->call->has_load();
+    if (question->loads && loading_questions_ >= kMaxLoadingQuestions) return NobodyAnswers();
+    if (question->loads) ++loading_questions_;
+    question->deadline = clock_.Now() + kLoadPatience;
+  }
   Begin(worker, question);
   return OkStatus();
 }
@@ -220,6 +226,7 @@ void WorkerPool::Forget(const QuestionRef& question) {
   std::erase(worker->calls, question->call);  // it may not even have been sent
   --works_;
   questions_.fetch_sub(1);
+  if (question->loads) --loading_questions_;
   question_bytes_ -= question->bytes;
   changed_.NotifyAll();
 }

@@ -145,6 +145,7 @@ struct WorkerPool::Question {
   TimePoint deadline;
   Told told;  // called without the mutex
   WorkerRef worker;
+  bool loads = false;  // it counts as one of loading_questions_
   bool moved = false;  // its first worker was lost; a question moves at most once
 };
 

@@ -21,6 +21,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -44,6 +45,9 @@ class WorkerPool final : public api::Inference, public api::ModelControl {
   // Maximum number and bytes of unanswered questions; more are refused (overloaded). A single
   // question may have any size.
   static constexpr size_t kMaxQuestions = 1024, kMaxQuestionBytes = 64 << 20;
+  // Maximum number of questions that wait until a worker has loaded their model, which may take
+  // minutes: those that are answered at once always have places.
+  static constexpr size_t kMaxLoadingQuestions = kMaxQuestions / 2;
   // A worker sends a message at least every kBeat; one that is silent for kSilence is treated as
   // lost.
   static constexpr Duration kBeat = std::chrono::seconds(1);
@@ -130,7 +134,10 @@ class WorkerPool final : public api::Inference, public api::ModelControl {
 
   // --- api::ModelControl ---
   // A load goes to the worker that can serve the model soonest; an unload, and a keep_alive, to all
-  // that have it. A worker that is lost has unloaded its models.
+  // that have it. A worker that is lost has unloaded its models. Loads of one model that run at the
+  // same time are one question to the worker; at most kMaxLoads calls wait, for
+  // kMaxLoadingModels models (queue_full).
+  static constexpr size_t kMaxLoads = 1024, kMaxLoadingModels = 256;
   static constexpr Duration kLoadPatience = std::chrono::minutes(10);
   void Load(const std::string& model, ModelControl::Done done) override;
   void Unload(const std::string& model, ModelControl::Done done) override;
@@ -197,6 +204,7 @@ class WorkerPool final : public api::Inference, public api::ModelControl {
   // model_control.cc
   // Ends loads and unloads: a drain does not wait for them.
   void EndControl();
+  void EndLoads(const std::string& model, const Status& status);
 
   // pool_state.cc
   std::vector<api::ModelInfo> LiveModels() const REQUIRES(mutex_);
@@ -220,6 +228,9 @@ class WorkerPool final : public api::Inference, public api::ModelControl {
   uint64_t next_id_ GUARDED_BY(mutex_) = 1;
   size_t works_ GUARDED_BY(mutex_) = 0;  // requests with a worker or waiting, and questions
   size_t question_bytes_ GUARDED_BY(mutex_) = 0;
+  size_t loading_questions_ GUARDED_BY(mutex_) = 0;
+  // Calls of Load() by model; the first of each has asked a worker.
+  std::map<std::string, std::vector<ModelControl::Done>> loads_ GUARDED_BY(mutex_);
 };
 
 }  // namespace tutti::cluster
