@@ -54,6 +54,11 @@ Status BlameInput(const EncodingCall& call, Status status) {
   return std::move(status).WithParam(InputParam(call, *index));
 }
 
+Status RanksNothing(const std::string& model) {
+  return BadValue("model",
+                  "model " + model + " ranks nothing: it is no cross-encoder with one label");
+}
+
 Result<const api::ModelInfo*> ChooseModel(const EncodingCall& call,
                                           std::span<const api::ModelInfo> models) {
   const auto refuse = [](std::string message) { return BadValue("model", std::move(message)); };
@@ -74,8 +79,7 @@ Result<const api::ModelInfo*> ChooseModel(const EncodingCall& call,
   }
   // A score of several labels is no measure of how well two texts fit.
   if (model != nullptr && (!call.ranks() || api::Ranks(*model))) return model;
-  if (named && model != nullptr)
-    return refuse("model " + model->id + " ranks nothing: it is no cross-encoder with one label");
+  if (named && model != nullptr) return RanksNothing(model->id);
   if (named || models.empty()) return model;
   const bool scores = call.request.output == api::EncodeOutput::kScores;
   return refuse(std::string("none of the models served here gives ") +

@@ -76,6 +76,9 @@ Status BlameInput(const EncodingCall& call, Status status);
 Result<const api::ModelInfo*> ChooseModel(const EncodingCall& call,
                                           std::span<const api::ModelInfo> models);
 
+// The refusal of a model that gives other scores than one for each pair.
+Status RanksNothing(const std::string& model);
+
 // --- reading texts, token ids and pairs to api::EncodeInput ---
 //
 // Errors: invalid_value, empty_prompt, token_out_of_range, request_too_large; each names the

@@ -215,8 +215,9 @@ size_t EstimateEncodingBody(const EncodingCall& call, const api::EncodeResult& r
   return bytes;
 }
 
-std::string EncodingBody(const EncodingCall& call, const EncodingHead& head,
-                         const api::EncodeResult& result) {
+Result<std::string> EncodingBody(const EncodingCall& call, const EncodingHead& head,
+                                 const api::EncodeResult& result) {
+  if (call.ranks() && result.values.size() != result.tokens.size()) return RanksNothing(head.model);
   std::string body;
   body.reserve(EstimateEncodingBody(call, result));
   switch (call.kind) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "api/encoding.h"
+#include "base/status.h"
 #include "protocol/encoding/call.h"
 
 namespace tutti::protocol {
@@ -22,8 +23,10 @@ struct EncodingHead {
 // Estimated bytes of the answer, to reserve memory.
 size_t EstimateEncodingBody(const EncodingCall& call, const api::EncodeResult& result);
 
-std::string EncodingBody(const EncodingCall& call, const EncodingHead& head,
-                         const api::EncodeResult& result);
+// Errors: invalid_value (of a model whose files were read after the call was checked, or have
+// changed since: it gives other scores than one for each pair that the call ranks).
+Result<std::string> EncodingBody(const EncodingCall& call, const EncodingHead& head,
+                                 const api::EncodeResult& result);
 
 // Cosine similarity of two vectors, computed in float64; 0 if one of them is zero.
 float Cosine(std::span<const float> a, std::span<const float> b);

@@ -187,7 +187,9 @@ class WholeEncoding final : public BufferedRequest {
     encoding_ = {};
     if (!result.ok()) return Answer{protocol::BlameInput(call_, result.status()), "", 0};
     const int64_t read = std::accumulate(result->tokens.begin(), result->tokens.end(), int64_t{0});
-    return Answer{OkStatus(), protocol::EncodingBody(call_, head_, *result), 0, read};
+    Result<std::string> body = protocol::EncodingBody(call_, head_, *result);
+    if (!body.ok()) return Answer{std::move(body).status(), "", 0};
+    return Answer{OkStatus(), *std::move(body), 0, read};
   }
 
   int64_t progress() const override { return 0; }

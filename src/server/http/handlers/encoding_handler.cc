@@ -109,7 +109,9 @@ EncodedAnswer Compose(api::Encoding& encoding, const protocol::EncodingCall& cal
   answer.body = HeldAnswer(budget);
   answer.status = answer.body.Reserve(floats + protocol::EstimateEncodingBody(call, result));
   if (!answer.status.ok()) return answer;
-  answer.status = answer.body.Keep(protocol::EncodingBody(call, head, result));
+  Result<std::string> body = protocol::EncodingBody(call, head, result);
+  answer.status = body.ok() ? answer.body.Keep(*std::move(body)) : body.status();
+  if (!answer.status.ok()) return answer;
   answer.timings = result.timings;
   answer.tokens = std::accumulate(result.tokens.begin(), result.tokens.end(), int64_t{0});
   return answer;
@@ -190,8 +192,9 @@ class EncodingHandler final : public Handler {
     if (model == nullptr) return connection_.RespondError(api::ModelNotFound(call->request.model));
     LoadOrUnload(connection_, *model, call->request.keep_alive, [this, call](const Status& status) {
       if (!status.ok()) return connection_.RespondError(status);
-      connection_.Respond(200, JsonHeaders(call->ignored),
-                          protocol::EncodingBody(*call, head_, api::EncodeResult()));
+      Result<std::string> body = protocol::EncodingBody(*call, head_, api::EncodeResult());
+      if (!body.ok()) return connection_.RespondError(body.status());
+      connection_.Respond(200, JsonHeaders(call->ignored), *std::move(body));
     });
   }
 
