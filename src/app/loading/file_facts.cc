@@ -24,7 +24,8 @@ std::vector<fs::path> WeightFiles(const fs::path& path) {
   std::error_code error;
   std::vector<fs::path> files;
   if (!fs::is_directory(path, error)) {
-    const std::optional<models::SplitStem> split = models::ReadSplitStem(path.stem().string());
+    const std::string own = path.stem().string();
+    const std::optional<models::SplitStem> split = models::ReadSplitStem(own);
     if (!split.has_value()) return {path};
     const fs::path folder = path.has_parent_path() ? path.parent_path() : fs::path(".");
     for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {

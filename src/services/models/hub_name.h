@@ -39,10 +39,11 @@ bool IsSafeRelativePath(std::string_view text);
 
 // "m-00002-of-00003", the name of a part of a split file without its ending: "m" and 3.
 struct SplitStem {
-  std::string_view stem;
+  std::string_view stem;  // of the text that was read
   uint32_t count;
 };
 std::optional<SplitStem> ReadSplitStem(std::string_view stem);
+std::optional<SplitStem> ReadSplitStem(std::string&& stem) = delete;  // the result would outlive it
 
 // Whether `text` is the hash of a commit: 40 hexadecimal digits in lower case.
 bool IsCommitHash(std::string_view text);
