@@ -6,6 +6,7 @@
 #include <system_error>
 #include <utility>
 
+#include "api/validate.h"
 #include "app/loading/model_registry.h"
 #include "base/quote.h"
 #include "base/threads.h"
@@ -200,6 +201,8 @@ void ModelLibrary::Run(Job& job) {
 Status ModelLibrary::Fetch(Job& job, uint64_t* fetched) {
   if (manager_.Lists(job.name())) return OkStatus();
   if (!job.hub_name().has_value()) {
+    // It was listed, perhaps by a further name in the form of a path, and no longer is.
+    if (!IsKnownModel(job.name())) return api::ModelNotFound(job.name());
     ASSIGN_OR_RETURN(ModelRef known, ResolveModel(job.name()));
     return manager_.AddPulled(std::move(known), nullptr);
   }

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <chrono>
 #include <filesystem>
 #include <fstream>
@@ -96,6 +97,27 @@ TEST_F(ModelLibraryTest, AFailedPullHasNoPathForClients) {
   EXPECT_EQ(library->stats().failed, 1U);
   library->Stop();
   EXPECT_EQ(library->Begin("org/m").status().reason(), "draining");
+}
+
+// A name that is removed while it is pulled was then looked up as the path of a file.
+TEST_F(ModelLibraryTest, APullServesNoFileByThePathOfARemovedName) {
+  std::filesystem::create_directories(folder_ + "/other");
+  std::filesystem::copy_file(folder_ + "/a.gguf", folder_ + "/other/secret.gguf");
+  const std::string path = std::filesystem::relative(folder_ + "/other/secret.gguf").string();
+  const auto library = Make(true);
+  std::atomic<bool> stop{false};
+  std::thread names([&] {
+    while (!stop.load()) {
+      (void)manager_->AddAlias("a", path);
+      manager_->Remove(path, [](const Status&) {});
+    }
+  });
+  for (int i = 0; i < 300; ++i) {
+    if (const auto pull = library->Begin(path); pull.ok()) (void)ResultOf(**pull);
+  }
+  stop.store(true);
+  names.join();
+  for (const std::string& name : manager_->names()) EXPECT_THAT(name, ::testing::AnyOf("a", path));
 }
 
 TEST_F(ModelLibraryTest, CopiesUnderNamesThatCanBeServed) {
