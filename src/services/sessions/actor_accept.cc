@@ -96,6 +96,7 @@ Status SessionActor::CheckSteer(const Session& session, const Message& message) 
         return session.turns.at(number).response->State().text.empty();
       }))
     return OkStatus();
+  if (!counter_.Ready(message.request.model).ok()) return OkStatus();  // as if it is not known
   const Result<TokenCounter::Template> around = counter_.TemplateOf(message.request.model);
   if (!around.ok() || around->takes_users_in_a_row) return OkStatus();
   return Status(StatusCode::kFailedPrecondition, "steer_unsupported",

@@ -32,7 +32,7 @@ SessionActor::SessionActor(const SessionOptions& options, api::Inference& infere
       responses_(responses),
       clock_(clock),
       unix_s_(std::move(unix_s)),
-      counter_(inference),
+      counter_(inference, clock),
       residency_({options.resident, options.active, options.active_per_tenant}) {
   responses_.strand()->PostAt(clock_.Now() + options_.sweep, [this] { Sweep(); });
 }

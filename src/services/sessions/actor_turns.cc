@@ -133,6 +133,7 @@ void SessionActor::TryRun(const SessionPointer& session, int64_t number) {
 
 Status SessionActor::RunTurn(const SessionPointer& session, Turn& turn) {
   RETURN_IF_ERROR(turn.unreadable);
+  RETURN_IF_ERROR(counter_.Ready(turn.message.request.model));
   ASSIGN_OR_RETURN(TurnPrompt built, PromptOf(*session, turn));
   turn.first_place = built.first_place;
   api::GenerateRequest request = turn.message.request;
@@ -247,8 +248,9 @@ responses::TurnHooks SessionActor::HooksOf(const SessionPointer& session, int64_
           }};
 }
 
-// Counts one token per byte if counting fails.
+// Counts one token per byte if counting fails, as when the model was unloaded meanwhile.
 int SessionActor::CountOrBytes(const std::string& model, const std::string& text) {
+  if (!counter_.Ready(model).ok()) return static_cast<int>(text.size());
   const Result<TokenCounter::Template> around = counter_.TemplateOf(model);
   const Result<int> tokens = counter_.Count(model, text);
   if (!tokens.ok()) return static_cast<int>(text.size());

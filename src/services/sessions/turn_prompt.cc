@@ -5,6 +5,7 @@
 #include <numeric>
 #include <utility>
 
+#include "api/models.h"
 #include "base/check.h"
 
 namespace tutti::sessions {
@@ -23,6 +24,8 @@ constexpr size_t kMaxModels = 64;
 constexpr const char* kProbe = "a";
 // All dialogs wait with the strand where the tokenizer is another process's.
 constexpr Duration kPatience = std::chrono::milliseconds(500);
+// Many turns may wait for one model, and each copy of the list of models takes time.
+constexpr Duration kLookAgain = std::chrono::milliseconds(100);
 
 }  // namespace
 
@@ -74,6 +77,49 @@ Result<TurnPrompt> BuildPrompt(const ContextWindow& window, const std::string& s
   }
   messages.insert(messages.end(), input.begin(), input.end());
   return built;
+}
+
+TokenCounter::Presence* TokenCounter::PresenceOf(const std::string& model) {
+  if (const auto known = presences_.find(model); known != presences_.end()) return &known->second;
+  if (presences_.size() >= kMaxModels) {
+    // The names are the clients'. A question is kept, because each takes a place among the requests
+    // that wait for a model.
+    std::erase_if(presences_, [](const auto& one) { return one.second.answer == nullptr; });
+  }
+  return presences_.size() < kMaxModels ? &presences_[model] : nullptr;
+}
+
+Status TokenCounter::Ready(const std::string& model) {
+  const TimePoint now = clock_.Now();
+  Presence* const presence = PresenceOf(model);
+  const Status loading = Unavailable("model_loading", "model " + model + " is still being loaded");
+  if (presence == nullptr) return loading;
+  if (presence->answer == nullptr) {
+    if (now < presence->look_at) return OkStatus();
+    const std::vector<api::ModelInfo> models = inference_.Models();
+    const api::ModelInfo* const info =
+        model.empty() ? api::DefaultGenerator(models) : api::FindGenerator(models, model);
+    // Tokenize() returns the error of an unknown name at once.
+    if (info == nullptr || info->status.state == api::ModelState::kLoaded) {
+      presence->look_at = now + kLookAgain;
+      return OkStatus();
+    }
+    // Inference::TokenizeLater() waits for the load as long as requests that generate.
+    api::TokenizeRequest request;
+    request.model = model;
+    request.caller = api::Ourselves();
+    request.prompt = api::TextPrompt{.text = kProbe, .add_special = false, .parse_special = false};
+    presence->answer = std::make_shared<Synchronized<std::optional<Status>>>();
+    inference_.TokenizeLater(
+        std::move(request), [answer = presence->answer](const Result<api::TokenizeResult>& result) {
+          answer->Update([&](std::optional<Status>& held) { held = result.status(); });
+        });
+  }
+  const std::optional<Status> answer = presence->answer->Copy();
+  if (!answer.has_value()) return loading;
+  // A failed load is asked for again by the next turn.
+  *presence = {.look_at = answer->ok() ? now + kLookAgain : now};
+  return *answer;
 }
 
 Result<int> TokenCounter::Count(const std::string& model, std::string_view text) {

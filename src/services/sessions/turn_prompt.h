@@ -10,6 +10,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -17,6 +19,8 @@
 
 #include "api/inference.h"
 #include "api/types.h"
+#include "base/clock.h"
+#include "base/mutex.h"
 #include "base/status.h"
 #include "services/sessions/history.h"
 
@@ -56,7 +60,9 @@ Result<TurnPrompt> BuildPrompt(const ContextWindow& window, const std::string& s
 // sum is the length of the prompt, except for a token or so if a template trims white space.
 //
 // Used on the strand only. Tokenizes on the calling thread; the caller bounds the texts. If another
-// process has the tokenizer, each call of Inference::Tokenize blocks for at most half a second.
+// process has the tokenizer, or the model is not loaded, each call of Inference::Tokenize blocks
+// for at most half a second. All dialogs and stored responses wait with the strand, so that a turn
+// first calls Ready(), which does not block.
 class TokenCounter {
  public:
   struct Template {
@@ -67,7 +73,12 @@ class TokenCounter {
     bool takes_users_in_a_row = true;  // two messages of the user with no answer in between
   };
 
-  explicit TokenCounter(api::Inference& inference) : inference_(inference) {}
+  TokenCounter(api::Inference& inference, const Clock& clock)
+      : inference_(inference), clock_(clock) {}
+
+  // Whether the model's tokens can be counted now. Asks for a model that is not loaded, once until
+  // there is an answer. Errors: model_loading until then; that of the load.
+  Status Ready(const std::string& model);
 
   // Errors: those of Inference::Tokenize.
   Result<int> Count(const std::string& model, std::string_view text);
@@ -76,8 +87,18 @@ class TokenCounter {
  private:
   Result<int> CountPrompt(const std::string& model, api::ChatPrompt prompt, int* max_model_len);
 
+  // What is known of a model's load.
+  struct Presence {
+    TimePoint look_at = {};  // while nothing is asked: it counts as loaded until then
+    // The answer to the question that waits for the load; null: none was asked.
+    std::shared_ptr<Synchronized<std::optional<Status>>> answer = nullptr;
+  };
+  Presence* PresenceOf(const std::string& model);  // null: too many models are waited for
+
   api::Inference& inference_;
+  const Clock& clock_;
   std::map<std::string, Template> templates_;
+  std::map<std::string, Presence> presences_;
 };
 
 }  // namespace tutti::sessions
