@@ -243,6 +243,7 @@ void WriteTrace(const RequestTrace& trace, const api::LiveState& steps, TimePoin
       .Member("begun_unix_ms", trace.head().begun_unix_ms)
       .Member("state", ended || written ? "ended" : "running")
       .MemberOrNull("end", ended ? trace.end() : std::string_view())
+      .MemberOrNull("status", written ? std::optional<int>(written->tokens) : std::nullopt)
       // Without such an event no engine of this process has seen it: another process, a cache, or a
       // refusal answered it.
       .Member("in_engine", std::any_of(events.begin(), events.end(), [](const TraceEvent& event) {

@@ -10,6 +10,7 @@ import time
 import unittest
 
 from harness import MODEL, STEP_S, Server, ServerCase, amount, default_model, eventually, make_key, stand_in
+from encoder_models import EMBEDDER
 from test_workers import World
 
 
@@ -267,6 +268,41 @@ class SeveralModels(unittest.TestCase):
         state = json.loads(server.get("/admin/state")[2])
         self.assertEqual(sorted(engine["model"] for engine in state["engines"]), sorted([MODEL, "second"]))
         self.assertEqual({model["id"]: model["state"] for model in state["models"]}, {MODEL: "loaded", "second": "loaded"})
+
+
+class Encoder(ServerCase):
+    OPTIONS = (EMBEDDER,)
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.server.wait_models(2)
+
+    def test_batches_and_requests_are_shown(self):
+        texts = [f"Text number {i} of a larger request" for i in range(300)]
+
+        def embed():
+            return self.server.post("/v1/embeddings", {"model": EMBEDDER, "input": texts}, headers={"X-Request-Id": "many-texts"})
+
+        seen = {}
+        thread = threading.Thread(target=embed)
+        thread.start()
+
+        def shown():
+            for engine in json.loads(self.server.get("/admin/state")[2])["engines"]:
+                seen[engine["kind"]] = engine
+            return seen["encoder"]["steps_total"] > 3
+        eventually(shown, lambda: str(seen)[:500])
+        thread.join()
+        self.assertEqual(set(seen), {"decoder", "encoder"})
+        encoder = seen["encoder"]
+        self.assertEqual(encoder["model"], EMBEDDER)
+        self.assertGreater(max(step["prefill_rows"] for step in encoder["steps"]), 1)
+        trace = json.loads(self.server.get("/admin/requests/many-texts")[2])["traces"][0]
+        names = [event["event"] for event in trace["events"]]
+        self.assertEqual(names, ["received", "parsed", "accepted", "submitted", "waits", "runs", "ended", "written"])
+        self.assertGreater(trace["steps"]["count"], 3)
+        self.assertEqual(trace["end"], "ok")
 
 
 class Frontend(unittest.TestCase):

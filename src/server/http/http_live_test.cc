@@ -209,6 +209,23 @@ TEST_F(LiveTest, AReaderThatStoppedGetsTheNewestState) {
   EXPECT_EQ(live_source_.asked(), asked + 1) << "one state, not those in between";
 }
 
+TEST_F(LiveTest, RefusedRequestsHaveTheirStatus) {
+  inference_.on_generate = [](const auto&) { return Unavailable("queue_full", "no place"); };
+  StartServer();
+  EXPECT_EQ(Ask(Post("/v1/chat/completions", kChatBody, "X-Request-Id: req-full\r\n")).status, 503);
+  EXPECT_THAT(Ask(Get("/admin/requests/req-full")).body,
+              AllOf(HasSubstr(R"("state":"ended","end":null,"status":503,"in_engine":false)")));
+}
+
+// Neither a drain nor the release of idle memory waits for it.
+TEST_F(LiveTest, AWatcherIsNoActiveRequest) {
+  StartServer();
+  RawClient client(port());
+  client.Send(Get("/admin/events?interval_ms=10000"));
+  ASSERT_NE(NextEvent(client, "state"), "");
+  EXPECT_EQ(server_->active_requests(), 0);
+}
+
 TEST_F(LiveTest, WatchersAreLimited) {
   StartServer();
   std::vector<std::unique_ptr<RawClient>> clients;
@@ -328,7 +345,7 @@ TEST_F(LiveTest, TracesARequest) {
   generation->Answer({"one"});
   EXPECT_EQ(client.Read().status, 200);
   const std::string ended = Ask(Get("/admin/requests/req-mine")).body;
-  EXPECT_THAT(ended, AllOf(HasSubstr(R"("state":"ended")"), HasSubstr(R"("end":"ok")"),
+  EXPECT_THAT(ended, AllOf(HasSubstr(R"("state":"ended")"), HasSubstr(R"("end":"ok","status":200)"),
                            HasSubstr(R"("route":"chat.completions")"),
                            HasSubstr(R"("event":"written","status":200)"),
                            HasSubstr(R"("reason":"fair_share","ms":40.0,"now":false)"),

@@ -217,7 +217,9 @@ int HttpServer::open_connections() const {
   return impl_->context == nullptr ? 0 : impl_->context->connections.load();
 }
 int HttpServer::active_requests() const {
-  return impl_->context == nullptr ? 0 : impl_->context->active.load();
+  if (impl_->context == nullptr) return 0;
+  // A watcher that leaves is counted down in two steps.
+  return std::max(impl_->context->active.load() - impl_->context->watchers.load(), 0);
 }
 
 }  // namespace tutti::http

@@ -197,7 +197,7 @@ class HttpServer {
   Result<std::function<void()>> PrepareReload(const HttpOptions& options);
 
   int open_connections() const;
-  int active_requests() const;
+  int active_requests() const;  // without watchers of the live state
 
  private:
   struct Impl;
