@@ -107,12 +107,16 @@ Result<std::string> StoreFolder(const Settings& settings) {
 }
 
 std::vector<store::Migration> StoreTables() {
-  return {sessions::kHistoryTables, sessions::kBranchTables,      responses::kResponseTables,
-          auth::kAuthTables,        usage::kLedgerTable,          sessions::kOwedTables,
-          sessions::kVersionTables, sessions::kFingerprintTables, sessions::kOwnerTables,
-          jobs::kJobTables,         webhooks::kWebhookTables,     jobs::kJobNews,
-          batches::kFileTables,     batches::kBatchTables,        webhooks::kWebhookOwners,
-          jobs::kLeanJobs,          idempotency::kKeyTables,      jobs::kJobEvents};
+  return {sessions::kHistoryTables,    sessions::kBranchTables,
+          responses::kResponseTables,  auth::kAuthTables,
+          usage::kLedgerTable,         sessions::kOwedTables,
+          sessions::kVersionTables,    sessions::kFingerprintTables,
+          sessions::kOwnerTables,      jobs::kJobTables,
+          webhooks::kWebhookTables,    jobs::kJobNews,
+          batches::kFileTables,        batches::kBatchTables,
+          webhooks::kWebhookOwners,    jobs::kLeanJobs,
+          idempotency::kKeyTables,     jobs::kJobEvents,
+          sessions::kConversationIndex};
 }
 
 Result<std::unique_ptr<store::Store>> OpenStore(const std::string& folder) {

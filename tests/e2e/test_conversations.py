@@ -1,13 +1,17 @@
 """Conversations with the stock openai client against the real model: items, turns, forks, versions, state after a kill."""
 import concurrent.futures
+import contextlib
+import json
 import os
 import signal
+import sqlite3
 import tempfile
+import time
 import unittest
 
 import openai
 
-from harness import MODEL, STEP_S, RealModel, Server, ServerCase, eventually
+from harness import MODEL, STEP_S, RealModel, Server, ServerCase, amount, eventually, figure
 from test_responses import client_of
 
 
@@ -49,6 +53,28 @@ class Conversations(RealModel, ServerCase):
                       {"role": "user", "content": "What is my name?"}])
         self.assertEqual(second.output_text, chat.choices[0].message.content)
         self.assertEqual(self.client.conversations.retrieve(conversation).metadata, {"game": "chess"})
+
+    def test_a_list_has_the_last_used_first(self):
+        old, new = (self.client.conversations.create(metadata={"n": n}).id for n in "12")
+        self.say(old, "Hi")
+        # The times are whole seconds, and the later of two in one second is the newer conversation.
+        eventually(lambda: self.say(old, "Hi") and self.server.get("/v1/conversations?limit=2")[2].index(old) < 100)
+        status, _, text = self.server.get("/v1/conversations?limit=2")
+        page = json.loads(text)
+        self.assertEqual((status, [each["id"] for each in page["data"]], page["has_more"]), (200, [old, new], True))
+        self.assertEqual((page["data"][0]["metadata"], page["data"][0]["item_count"]), ({"n": "1"}, len(self.items(old))))
+        self.assertEqual(page["data"][1]["item_count"], 0)
+        seen, after = [], ""
+        while True:
+            page = json.loads(self.server.get("/v1/conversations?limit=3" + after)[2])
+            seen += [each["id"] for each in page["data"]]
+            after = "&after=" + page["last_id"]
+            if not page["has_more"]:
+                break
+        self.assertEqual(len(seen), len(set(seen)))
+        self.assertEqual(seen[:2], [old, new])
+        self.client.conversations.delete(old)
+        self.assertNotIn(old, self.server.get("/v1/conversations?limit=100")[2])
 
     def test_the_streams_of_a_turn_begin_with_created(self):
         """The streams once began with MQTT's `accepted`, at which the client's helper failed."""
@@ -208,3 +234,42 @@ class ConversationsOutlastTheProcess(unittest.TestCase):
             finally:
                 client.close()
                 self.assertEqual(server.stop(), 0)
+
+
+class ManyConversations(unittest.TestCase):
+    def test_a_page_of_many_is_as_fast_as_one_of_few(self):
+        count = amount(10_000, 100_000, 100_000)
+        oldest = int(time.time()) - count  # used within the days that unused ones are kept
+        with tempfile.TemporaryDirectory() as folder:
+            environment = {"TUTTI_STORE": folder}
+            server = Server(environment=environment)
+            server.post_json("/v1/conversations", {})
+            few = self.median_ms(server, "?limit=20")
+            self.assertEqual(server.stop(), 0)
+            with contextlib.closing(sqlite3.connect(os.path.join(folder, "tutti.db"))) as rows:
+                rows.executemany(
+                    "INSERT INTO dialog(tenant, project, session, used_s, created_s, metadata, owner) VALUES('default', '', ?, ?, ?, ?, ?)",
+                    ((f"conv_{n:08}", oldest + n, oldest, '{"n":"%d"}' % n, "user:%d" % (n % 100)) for n in range(count)))
+                rows.commit()
+            server = Server(environment=environment)
+            try:
+                middle = f"conv_{count // 2:08}"
+                page = json.loads(server.get(f"/v1/conversations?after={middle}&limit=3")[2])
+                self.assertEqual([each["id"] for each in page["data"]], [f"conv_{count // 2 - n:08}" for n in (1, 2, 3)])
+                times = {name: self.median_ms(server, query) for name, query in (
+                    ("first", "?limit=20"), ("middle", f"?limit=20&after={middle}"), ("last", "?limit=20&order=asc"),
+                    ("before", f"?limit=100&before={middle}"))}
+                figure(f"median of a page of {count} conversations, in ms: {times}; of one conversation: {few}")
+                # A scan or a sort of all takes longer. What else the machine does counts too.
+                self.assertLess(times["middle"], few + 50)
+            finally:
+                self.assertEqual(server.stop(), 0)
+
+    def median_ms(self, server, query):
+        taken = []
+        for _ in range(21):
+            started = time.monotonic()
+            status, _, text = server.get("/v1/conversations" + query)
+            taken.append((time.monotonic() - started) * 1000)
+            self.assertEqual(status, 200, text)
+        return round(sorted(taken)[10], 2)

@@ -16,6 +16,14 @@ Result<Metadata> MetadataOf(const CheckedObject& object) {
   return value == nullptr ? Metadata() : ReadMetadata(*value, "metadata");
 }
 
+void WriteListed(const ListedConversation& conversation, JsonWriter* json) {
+  json->BeginObject().Member("id", conversation.id).Member("object", "conversation");
+  json->Member("created_at", conversation.created_s).Key("metadata");
+  WriteMetadata(conversation.metadata, json);
+  json->Member("version", conversation.version).Member("last_used_at", conversation.used_s);
+  json->Member("item_count", conversation.items).EndObject();
+}
+
 void WriteItem(const ItemView& item, JsonWriter* json) {
   const std::string_view status = item.incomplete ? "incomplete" : "completed";
   json->BeginObject().Member("id", item.id);
@@ -127,6 +135,10 @@ std::string ConversationJson(const ConversationView& conversation) {
   }
   json.EndObject();
   return json.Take();
+}
+
+std::string ConversationListJson(std::span<const ListedConversation> conversations, bool has_more) {
+  return PageJson(conversations, has_more, WriteListed);
 }
 
 std::string ItemJson(const ItemView& item) {

@@ -71,6 +71,15 @@ struct ConversationView {
 };
 std::string ConversationJson(const ConversationView& conversation);
 
+// An element of GET /v1/conversations: a conversation with members that only the list has.
+struct ListedConversation {
+  std::string id;
+  int64_t created_s = 0, used_s = 0, version = 0;
+  Metadata metadata;
+  int64_t items = 0;
+};
+std::string ConversationListJson(std::span<const ListedConversation> conversations, bool has_more);
+
 struct ItemView {
   std::string id;  // "msg_...", "fc_...", "fco_..." or "rs_..."
   api::Role role = api::Role::kUser;

@@ -123,6 +123,27 @@ Result<ListQuery> ParseListQuery(std::span<const QueryParameter> parameters,
   return query;
 }
 
+Result<ConversationListQuery> ParseConversationListQuery(std::span<const QueryParameter> parameters,
+                                                         const ParseOptions& options,
+                                                         IgnoredFields* ignored) {
+  RETURN_IF_ERROR(CheckOnce(parameters));
+  ConversationListQuery query;
+  std::vector<QueryParameter> page;
+  for (const QueryParameter& parameter : parameters) {
+    if (parameter.first != "before") {
+      page.push_back(parameter);
+      continue;
+    }
+    if (parameter.second.size() > kMaxAfterBytes)
+      return BadValue("before", "before is no id of a conversation");
+    query.before = parameter.second;
+  }
+  ASSIGN_OR_RETURN(query.page, ParseListQuery(page, options, ignored));
+  if (!query.before.empty() && !query.page.after.empty())
+    return BadValue("before", "before and after exclude each other; send one of them");
+  return query;
+}
+
 Result<RetrieveQuery> ParseRetrieveQuery(std::span<const QueryParameter> parameters,
                                          const ParseOptions& options, IgnoredFields* ignored) {
   RETURN_IF_ERROR(CheckOnce(parameters));

@@ -37,6 +37,15 @@ struct ListQuery {
 Result<ListQuery> ParseListQuery(std::span<const QueryParameter> parameters,
                                  const ParseOptions& options, IgnoredFields* ignored);
 
+// Query of GET /v1/conversations. `before` and `after` exclude each other.
+struct ConversationListQuery {
+  ListQuery page;
+  std::string before;  // the id of the conversation that the page precedes; empty: none
+};
+Result<ConversationListQuery> ParseConversationListQuery(std::span<const QueryParameter> parameters,
+                                                         const ParseOptions& options,
+                                                         IgnoredFields* ignored);
+
 // Query of GET /v1/responses/{id}.
 struct RetrieveQuery {
   bool stream = false;                    // its events, and those to come, instead of the object

@@ -98,6 +98,19 @@ TEST(ListQuery, UnknownParametersAreToldOrInStrictModeRefused) {
             "unsupported_parameter");
 }
 
+TEST(ConversationListQuery, TakesOneEndOfThePage) {
+  IgnoredFields ignored;
+  const auto parse = [&](const Parameters& parameters) {
+    return ParseConversationListQuery(parameters, {}, &ignored);
+  };
+  EXPECT_EQ(parse({{"before", "conv_a"}, {"limit", "3"}})->before, "conv_a");
+  EXPECT_EQ(parse({{"before", "conv_a"}, {"limit", "3"}})->page.limit, 3);
+  EXPECT_EQ(parse({{"after", "conv_a"}, {"before", ""}})->page.after, "conv_a");
+  EXPECT_EQ(parse({{"after", "a"}, {"before", "b"}}).status().param(), "before");
+  EXPECT_EQ(parse({{"before", "a"}, {"before", "a"}}).status().param(), "before");
+  EXPECT_EQ(parse({{"before", std::string(257, 'a')}}).status().param(), "before");
+}
+
 TEST(RetrieveQuery, AsksForEventsAfterANumber) {
   const RetrieveQuery plain = Retrieve({}).value();
   EXPECT_FALSE(plain.stream || plain.obfuscation || plain.starting_after.has_value());

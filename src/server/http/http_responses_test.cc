@@ -280,6 +280,39 @@ TEST_F(ResponsesTest, AConversationKeepsItsTurnsItsMetadataAndItsVersion) {
   EXPECT_EQ(Ask(Delete(path, "If-Match: " + changed.Header("etag") + "\r\n")).status, 200);
 }
 
+TEST_F(ResponsesTest, ListsConversationsByLastUse) {
+  EXPECT_EQ(Ask(Get("/v1/conversations")).body,
+            R"({"object":"list","data":[],"first_id":"","last_id":"","has_more":false})");
+  const std::string first =
+      NewConversation(R"({"metadata":{"k":"v"},"items":[{"role":"user","content":"x"}]})");
+  const std::string second = NewConversation("{}");
+  const RawResponse page = Ask(Get("/v1/conversations?limit=1"));
+  ASSERT_EQ(page.status, 200) << page.body;
+  EXPECT_EQ(TextOf(page.body, "first_id"), second);
+  EXPECT_THAT(page.body, HasSubstr(R"("has_more":true)"));
+  const RawResponse rest = Ask(Get("/v1/conversations?after=" + second));
+  EXPECT_EQ(TextOf(rest.body, "last_id"), first);
+  EXPECT_THAT(rest.body, HasSubstr(R"("metadata":{"k":"v"},"version":)"));
+  EXPECT_THAT(rest.body, HasSubstr(R"("item_count":1})"));
+  EXPECT_EQ(TextOf(Ask(Get("/v1/conversations?before=" + first)).body, "first_id"), second);
+  EXPECT_EQ(TextOf(Ask(Get("/v1/conversations?order=asc")).body, "first_id"), first);
+  EXPECT_EQ(Ask(Get("/v1/conversations?after=conv_none")).status, 404);
+  for (const std::string query : {"limit=0", "limit=101", "order=up", "before=a&after=b"})
+    EXPECT_EQ(Ask(Get("/v1/conversations?" + query)).status, 400) << query;
+}
+
+TEST_F(ResponsesTest, ListsConversationsWithLongMetadata) {
+  std::string pairs;
+  for (int i = 0; i < 16; ++i)
+    pairs += std::string(i == 0 ? "" : ",") + "\"k" + std::to_string(i) + "\":\"" +
+             std::string(512, 'x') + "\"";
+  for (int i = 0; i < 5; ++i) NewConversation(R"({"metadata":{)" + pairs + "}}");
+  const RawResponse list = Ask(Get("/v1/conversations"));
+  ASSERT_EQ(list.status, 200) << list.body;
+  EXPECT_GT(list.body.size(), 5u * 16 * 512);
+  EXPECT_THAT(list.body, HasSubstr(R"("k15":"xxx)"));
+}
+
 // Regression: the version was ignored, and the request was answered.
 TEST_F(ResponsesTest, AVersionThatIsAskedForWithoutAConversationIsRefused) {
   for (const char* match : {"\"v1\"", "*", "x"}) {

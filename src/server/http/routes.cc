@@ -166,6 +166,7 @@ constexpr auto kRoutes = std::to_array<Route>({
     {"/v1/batches", "POST", RouteId::kBatchCreate, to::kBatches, kWork},
     {"/v1/batches/{part}", "GET", RouteId::kBatch, to::kBatches, kWork},
     {"/v1/batches/{part}/cancel", "POST", RouteId::kBatchCancel, to::kBatches, kWork},
+    {"/v1/conversations", "GET", RouteId::kConversations, to::kConversations, kGenerate},
     {"/v1/conversations", "POST", RouteId::kConversationCreate, to::kConversations, kGenerate},
     {"/v1/conversations/{part}", "GET", RouteId::kConversation, to::kConversations, kGenerate},
     {"/v1/conversations/{part}", "POST", RouteId::kConversationUpdate, to::kConversations,

@@ -70,6 +70,7 @@ enum class RouteId {
   kMessageBatchDelete,
   kMessageBatchCancel,
   kMessageBatchResults,
+  kConversations,  // GET /v1/conversations
   kConversationCreate,
   kConversation,
   kConversationUpdate,

@@ -7,6 +7,12 @@
 #include "services/sessions/versions.h"
 
 namespace tutti::sessions {
+
+// Partial, as the query below: other dialogs are used more often, and are not listed.
+const store::Migration kConversationIndex = {
+    "CREATE INDEX dialog_conversations ON dialog(tenant, used_s) WHERE hidden=0 AND project=''",
+    "DROP INDEX dialog_conversations"};
+
 namespace {
 
 using store::Database;
@@ -53,7 +59,79 @@ std::string PageQuery(bool ascending) {
          ", i.seq" + order + " LIMIT ?5";
 }
 
+// Where a conversation stands in the list: its last use and the number of its row.
+struct ListPosition {
+  int64_t used_s = 0, dialog = 0;
+};
+Result<ListPosition> LocateConversation(Database& database, const std::string& tenant,
+                                        const std::string& id, const std::string& owner) {
+  ASSIGN_OR_RETURN(Statement row,
+                   database.Prepare("SELECT used_s, id FROM dialog WHERE tenant=?1 AND project='' "
+                                    "AND session=?2 AND hidden=0 AND (?3='' OR owner=?3)"));
+  ASSIGN_OR_RETURN(const bool found, row.Bind(tenant, id, owner).Step());
+  if (!found) return NotFound("not_found", "there is no such conversation");
+  return ListPosition{row.Int(0), row.Int(1)};
+}
+
+// With `owned`, kOwnerTables' index has the order; otherwise kConversationIndex.
+std::string ListQueryText(bool owned, bool forward_in_time) {
+  const std::string order = forward_in_time ? " ASC" : " DESC";
+  return std::string(
+             "SELECT id, session, created_s, used_s, version, metadata, items, parent IS NOT NULL "
+             "FROM dialog WHERE tenant=?1 AND project='' AND hidden=0") +
+         (owned ? " AND owner=?2" : "") + " AND (used_s, id)" + (forward_in_time ? ">" : "<") +
+         "(?3, ?4) ORDER BY used_s" + order + ", id" + order + " LIMIT ?5";
+}
+
+// A fork shares items, which its own count does not contain.
+Result<int64_t> CountItems(Database& database, int64_t dialog) {
+  return AskInt(database,
+                std::string(kItemsOfLine) +
+                    "SELECT count(*) FROM (SELECT 1 FROM line JOIN item i ON i.dialog=line.id AND "
+                    "i.place<=line.most LIMIT ?2)",
+                dialog, kMaxCountedItems);
+}
+
 }  // namespace
+
+Result<ConversationList> ListConversations(Database& database, const std::string& tenant,
+                                           const ConversationPage& page) {
+  const bool backward = !page.before.empty();
+  const bool forward_in_time = page.ascending != backward;
+  ListPosition from = forward_in_time ? ListPosition{-1, -1} : ListPosition{INT64_MAX, INT64_MAX};
+  if (backward || !page.after.empty()) {
+    ASSIGN_OR_RETURN(from, LocateConversation(database, tenant, backward ? page.before : page.after,
+                                              page.owner));
+  }
+  const int64_t limit = std::clamp<int64_t>(page.limit, 1, 100);
+  ConversationList list;
+  std::vector<std::pair<size_t, int64_t>> forks;  // index in the list, dialog
+  {
+    ASSIGN_OR_RETURN(Statement rows,
+                     database.Prepare(ListQueryText(!page.owner.empty(), forward_in_time)));
+    rows.Bind(tenant, page.owner, from.used_s, from.dialog, limit + 1);
+    while (true) {
+      ASSIGN_OR_RETURN(const bool row, rows.Step());
+      if (!row) break;
+      if (static_cast<int64_t>(list.conversations.size()) == limit) {
+        list.has_more = true;
+        break;
+      }
+      if (rows.Int(7) != 0) forks.emplace_back(list.conversations.size(), rows.Int(0));
+      list.conversations.push_back({.id = std::string(rows.Text(1)),
+                                    .created_s = rows.Int(2),
+                                    .used_s = rows.Int(3),
+                                    .version = rows.Int(4),
+                                    .metadata = std::string(rows.Text(5)),
+                                    .items = rows.Int(6)});
+    }
+  }
+  for (const auto& [index, dialog] : forks) {
+    ASSIGN_OR_RETURN(list.conversations[index].items, CountItems(database, dialog));
+  }
+  if (backward) std::reverse(list.conversations.begin(), list.conversations.end());
+  return list;
+}
 
 Result<ItemList> ListItems(Database& database, const SessionKey& key, const ItemPage& page) {
   ASSIGN_OR_RETURN(const Dialog dialog, DialogOf(database, key));

@@ -52,6 +52,35 @@ struct Conversation {
   std::vector<Item> items;  // of a new one: with their ids
 };
 
+// Index of the conversations of a tenant in the order of their last use; behind kOwnerTables.
+extern const store::Migration kConversationIndex;
+
+// A page of a tenant's conversations, most recently used first. At most one of `after` and `before`
+// is set. A conversation that is used while a client reads pages moves to the beginning.
+struct ConversationPage {
+  int64_t limit = 20;                   // 1..100
+  bool ascending = false;               // least recently used first
+  std::string after = {}, before = {};  // id of the conversation before the page, or behind it
+  std::string owner = {};               // only this owner's; empty: those of all owners
+};
+
+struct ListedConversation {
+  std::string id;
+  int64_t created_s = 0, used_s = 0;
+  int64_t version = 0;
+  std::string metadata;  // a JSON object, unchanged; "": {}
+  int64_t items = 0;     // of a fork at most kMaxCountedItems
+};
+inline constexpr int64_t kMaxCountedItems = 4000;
+
+struct ConversationList {
+  std::vector<ListedConversation> conversations;  // in the order of the page
+  bool has_more = false;                          // in the direction of the page
+};
+// Errors: not_found (`after` or `before`).
+Result<ConversationList> ListConversations(store::Database& database, const std::string& tenant,
+                                           const ConversationPage& page);
+
 Result<Conversation> CreateConversationRow(store::Database& database, const SessionKey& key,
                                            const std::string& owner, const std::string& metadata,
                                            std::vector<Item> items, int64_t now_s,

@@ -142,6 +142,15 @@ void Sessions::GetConversation(const SessionKey& key, Done<Conversation> done) {
                      std::move(done));
 }
 
+void Sessions::ListConversations(const std::string& tenant, const ConversationPage& page,
+                                 Done<ConversationList> done) {
+  actor_->ask().Read(
+      [tenant, page](store::Database& rows) {
+        return sessions::ListConversations(rows, tenant, page);
+      },
+      std::move(done));
+}
+
 void Sessions::SetMetadata(const SessionKey& key, std::string metadata,
                            std::optional<int64_t> expected_version, Done<Conversation> done) {
   Ask(*strand_, *actor_, &SessionActor::SetMetadata, std::move(done), key, std::move(metadata),

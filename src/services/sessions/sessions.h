@@ -147,6 +147,9 @@ class Sessions {
   void CreateConversation(const std::string& tenant, const std::string& owner, std::string metadata,
                           std::vector<api::ChatMessage> items, Done<Conversation> done);
   void GetConversation(const SessionKey& key, Done<Conversation> done);
+  // Errors: not_found (the conversation at which the page begins).
+  void ListConversations(const std::string& tenant, const ConversationPage& page,
+                         Done<ConversationList> done);
   // Replaces the metadata at once; does not wait for a running turn. Errors: not_found,
   // version_mismatch.
   void SetMetadata(const SessionKey& key, std::string metadata,

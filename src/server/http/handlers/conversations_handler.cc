@@ -51,6 +51,8 @@ class ConversationsHandler final : public Handler {
     if (!version.ok()) return connection_.RespondError(version.status());
     version_ = *version;
     switch (route_) {
+      case RouteId::kConversations:
+        return List();
       case RouteId::kConversationCreate:
         return Parsed(
             &protocol::ParseConversationCreate, [this](protocol::ConversationCreate body) {
@@ -74,7 +76,7 @@ class ConversationsHandler final : public Handler {
         return Parsed(&protocol::ParseConversationFork,
                       [this](protocol::ConversationFork body) { Fork(body); });
       case RouteId::kItems:
-        return List();
+        return ListItems();
       case RouteId::kItemsCreate:
         return Parsed(&protocol::ParseItemsCreate, [this](protocol::ItemsCreate body) {
           Service().AppendItems(Key(), responses::MessagesOf(body.items), version_, ThenList());
@@ -168,6 +170,50 @@ class ConversationsHandler final : public Handler {
   }
 
   void List() {
+    protocol::IgnoredFields ignored;
+    const auto query = ReadQuery(connection_, &protocol::ParseConversationListQuery, &ignored);
+    if (!query.ok()) return connection_.RespondError(query.status());
+    ignored_ = ignored.names();
+    const api::Caller& caller = *connection_.request_context().caller();
+    // A person sees their own, an application those of its tenant: several keys may serve it.
+    Service().ListConversations(
+        caller.tenant,
+        {.limit = query->page.limit,
+         .ascending = query->page.ascending,
+         .after = query->page.after,
+         .before = query->before,
+         .owner = caller.user.empty() ? "" : caller.credential},
+        Then<sessions::ConversationList>(
+            [this](const sessions::ConversationList& list) { Show(list); }));
+  }
+
+  // Stored metadata is text, whose parsing may take longer than the I/O thread has.
+  void Show(const sessions::ConversationList& list) {
+    size_t bytes = 0;
+    for (const sessions::ListedConversation& each : list.conversations)
+      bytes += each.metadata.size();
+    if (!connection_.HoldAnswer(bytes)) {
+      return connection_.RespondError(
+          Unavailable("overloaded", "too many long answers are being sent; retry later"));
+    }
+    WithAnswer(
+        connection_, bytes <= kInlineJsonBytes,
+        [list] {
+          std::vector<protocol::ListedConversation> page;
+          for (const sessions::ListedConversation& each : list.conversations) {
+            page.push_back({.id = each.id,
+                            .created_s = each.created_s,
+                            .used_s = each.used_s,
+                            .version = each.version,
+                            .metadata = MetadataOf(each.metadata),
+                            .items = each.items});
+          }
+          return protocol::ConversationListJson(page, list.has_more);
+        },
+        [this](std::string body) { Json(std::move(body)); });
+  }
+
+  void ListItems() {
     protocol::IgnoredFields ignored;
     const auto query = ReadQuery(connection_, &protocol::ParseListQuery, &ignored);
     if (!query.ok()) return connection_.RespondError(query.status());

@@ -107,7 +107,8 @@ class ServerTest : public ::testing::Test {
   void StartServices() {
     std::vector<store::Migration> tables = {sessions::kHistoryTables,     sessions::kBranchTables,
                                             responses::kResponseTables,   sessions::kVersionTables,
-                                            sessions::kFingerprintTables, sessions::kOwnerTables};
+                                            sessions::kFingerprintTables, sessions::kOwnerTables,
+                                            sessions::kConversationIndex};
     for (const store::Migration& table : jobs::JobMigrations()) tables.push_back(table);
     tables.push_back(batches::kFileTables);
     tables.push_back(batches::kBatchTables);
