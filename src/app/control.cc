@@ -67,24 +67,19 @@ Status ForgetDialogs(store::Store& store, const std::string& tenant, const std::
   return Unavailable("overloaded", std::to_string(left) + " of them are being answered");
 }
 
-std::string DeleteUser(store::Store& store, auth::Authenticator& authority,
-                       std::string_view request, const std::string& name) {
+Result<std::string> DeleteUser(store::Store& store, auth::Authenticator& authority,
+                               std::string_view request, const std::string& name) {
   const Result<std::string> tenant = TenantOf(authority.accounts(), name);
-  std::string answer = auth::HandleControl(authority, request, std::time(nullptr));
-  if (!answer.starts_with(R"({"ok":true)")) return answer;
+  ASSIGN_OR_RETURN(std::string answer, auth::HandleControl(authority, request, std::time(nullptr)));
   const Status gone = tenant.ok()
                           ? ForgetDialogs(store, *tenant, name, authority.accounts().serving())
                           : tenant.status();
   if (gone.ok()) return answer;
-  return protocol::AnswerControl(
-      request, request.size(), auth::kMaxControlRequestBytes,
-      [&](const protocol::JsonObject&, protocol::JsonWriter*) {
-        return Status(gone.code(), gone.reason(),
-                      "the user is deleted, but not the dialogs: " + gone.message());
-      });
+  return Status(gone.code(), gone.reason(),
+                "the user is deleted, but not the dialogs: " + gone.message());
 }
 
-// --- AccountLog ---
+// --- OperatorLog ---
 
 constexpr size_t kMaxControlValues = 1024;
 
@@ -113,15 +108,30 @@ std::string IdsOf(const protocol::JsonObject& answer) {
   return ids.empty() ? "-" : ids;
 }
 
-// Whether it would change an account.
-bool Changes(std::string_view op) {
-  return (op.starts_with("keys.") || op.starts_with("users.")) && !op.ends_with(".list");
+bool ReadsOnly(std::string_view op) { return op.ends_with(".list") || op.ends_with(".show"); }
+
+// Whether it would change an account; a job, a batch or a tenant's queue.
+bool ChangesAccounts(std::string_view op) {
+  return (op.starts_with("keys.") || op.starts_with("users.")) && !ReadsOnly(op);
+}
+bool ChangesJobs(std::string_view op) {
+  return (op.starts_with("jobs.") || op.starts_with("batches.")) && !ReadsOnly(op);
+}
+
+std::string ResultOf(const Result<std::string>& answer) {
+  return answer.ok() ? "ok" : answer.status().reason();
+}
+
+// An id or a tenant that an operator sent, if it can be one.
+std::string NameOrDash(const protocol::JsonObject& asked, std::string_view member) {
+  const std::string text = protocol::MemberText(asked, member);
+  return auth::IsName(text) ? text : "-";
 }
 
 }  // namespace
 
-std::string AnswerControl(store::Store& store, auth::Authenticator& authority,
-                          std::string_view request) {
+Result<std::string> AnswerControl(store::Store& store, auth::Authenticator& authority,
+                                  std::string_view request) {
   if (IsCacheRequest(request)) return AnswerCacheControl({}, request);
   if (jobs::IsJobsRequest(request))
     return jobs::HandleControl(store, /*running=*/nullptr, request, UnixMillis());
@@ -136,7 +146,7 @@ std::string AnswerControl(store::Store& store, auth::Authenticator& authority,
 
 bool IsCacheRequest(std::string_view request) { return protocol::HasOperation(request, "cache."); }
 
-std::string AnswerCacheControl(const Caches& caches, std::string_view request) {
+Result<std::string> AnswerCacheControl(const Caches& caches, std::string_view request) {
   constexpr size_t kMaxValues = 8;
   return protocol::AnswerControl(
       request, auth::kMaxControlRequestBytes, kMaxValues,
@@ -160,41 +170,61 @@ std::string AnswerCacheControl(const Caches& caches, std::string_view request) {
 std::string ModelsAnswer(const std::vector<api::ModelInfo>& models) {
   std::string answer;
   protocol::JsonWriter json(&answer);
-  json.BeginObject().Member("ok", true).Key("models").BeginArray();
+  json.BeginObject().Key("models").BeginArray();
   for (const api::ModelInfo& model : models) json.String(model.id);
   json.EndArray().EndObject();
   return answer;
 }
 
-std::string AccountLog::Answer(std::string_view request,
-                               const std::function<std::string(std::string_view)>& answer) {
-  const bool was_open = authority_.IsOpen(/*loopback=*/true);
-  std::string told = answer(request);
-  const Result<protocol::JsonDocument> asked = protocol::ParseJson(request, kMaxControlValues);
-  const protocol::JsonObject* const object = ObjectOf(asked);
-  if (log_ == nullptr || object == nullptr) return told;
-  const std::string op(protocol::ControlOperation(*object));
-  if (!Changes(op)) return told;
-  const Result<protocol::JsonDocument> read = protocol::ParseJson(told);
-  const protocol::JsonObject* const answered = ObjectOf(read);
-  if (answered == nullptr) return told;
-  const std::string code = protocol::MemberText(*answered, "code"),
-                    tenant = protocol::MemberText(*object, "tenant");
-  const std::string name = protocol::MemberText(*object, "name");
-  log_->Info("accounts.changed",
-             {{"op", op},
-              {"name", Harmless(name.empty() ? protocol::MemberText(*object, "key") : name)},
-              {"id", IdsOf(*answered)},
-              {"tenant", auth::IsName(tenant) ? tenant : "-"},
-              {"result", code.empty() ? "ok" : code}});
-  const bool is_open = authority_.IsOpen(/*loopback=*/true);
-  if (was_open && !is_open)
-    log_->Info("auth.closed",
-               {{"why", "keys or users exist now; requests without one are refused"}});
-  if (!was_open && is_open)
-    log_->Warn("auth.open",
-               {{"why", "the last key was deleted; every client on this machine is served"}});
+Result<std::string> OperatorLog::Answer(
+    std::string_view request, std::string_view by,
+    const std::function<Result<std::string>(std::string_view)>& answer) {
+  const Result<protocol::JsonDocument> document = protocol::ParseJson(request, kMaxControlValues);
+  const protocol::JsonObject* const asked = ObjectOf(document);
+  const std::string op(asked == nullptr ? "" : protocol::ControlOperation(*asked));
+  if (ChangesAccounts(op)) {
+    const MutexLock lock(accounts_mutex_);
+    const bool was_open = authority_.IsOpen(/*loopback=*/true);
+    Result<std::string> told = answer(request);
+    if (log_ == nullptr) return told;
+    LogAccounts(*asked, told, by);
+    const bool is_open = authority_.IsOpen(/*loopback=*/true);
+    if (was_open && !is_open) {
+      log_->Info("auth.closed",
+                 {{"why", "keys or users exist now; requests without one are refused"}});
+    }
+    if (!was_open && is_open) {
+      log_->Warn("auth.open",
+                 {{"why", "the last key was deleted; every client on this machine is served"}});
+    }
+    return told;
+  }
+  Result<std::string> told = answer(request);
+  if (log_ != nullptr && ChangesJobs(op)) {
+    log_->Info("jobs.changed", {{"op", op},
+                                {"id", NameOrDash(*asked, "id")},
+                                {"tenant", NameOrDash(*asked, "tenant")},
+                                {"result", ResultOf(told)},
+                                {"by", by}});
+  }
   return told;
+}
+
+void OperatorLog::LogAccounts(const protocol::JsonObject& asked, const Result<std::string>& answer,
+                              std::string_view by) {
+  std::string ids = "-";
+  if (answer.ok()) {
+    const Result<protocol::JsonDocument> read = protocol::ParseJson(*answer);
+    if (const protocol::JsonObject* const answered = ObjectOf(read)) ids = IdsOf(*answered);
+  }
+  const std::string name = protocol::MemberText(asked, "name");
+  log_->Info("accounts.changed",
+             {{"op", std::string(protocol::ControlOperation(asked))},
+              {"name", Harmless(name.empty() ? protocol::MemberText(asked, "key") : name)},
+              {"id", ids},
+              {"tenant", NameOrDash(asked, "tenant")},
+              {"result", ResultOf(answer)},
+              {"by", by}});
 }
 
 }  // namespace tutti::app

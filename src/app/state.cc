@@ -15,10 +15,13 @@
 #include "app/control.h"
 #include "app/store.h"
 #include "base/clock.h"
+#include "protocol/control.h"
+#include "services/batches/control.h"
 #include "services/jobs/control.h"
 #include "services/responses/response_rows.h"
 #include "services/sessions/history.h"
 #include "services/webhooks/webhooks.h"
+#include "store/ask_store.h"
 
 namespace tutti::app {
 namespace {
@@ -79,6 +82,9 @@ sessions::SessionOptions WatchedBy(sessions::TurnWatcher* watcher) {
   return options;
 }
 
+// Each may hold 64 KiB, and take the time of a password's hash.
+constexpr size_t kMaxOperatorRequests = 64;
+
 constexpr const char* kWebhookSecretFile = "jobs.webhook_secret_file";
 // Two, while the one replaces the other.
 constexpr size_t kMaxWebhookSecrets = 2;
@@ -136,7 +142,7 @@ State::State(std::unique_ptr<store::Store> store, std::unique_ptr<auth::Accounts
       callers_(std::move(callers)),
       caches_(std::move(caches)),
       log_(log),
-      account_log_(*authority_, log),
+      operator_log_(*authority_, log),
       conversations_(std::move(conversations)),
       webhooks_(std::move(webhooks)),
       files_(std::move(files)),  // from here on a thread may not be had: what has been made goes
@@ -151,7 +157,8 @@ State::State(std::unique_ptr<store::Store> store, std::unique_ptr<auth::Accounts
                [&callers = *callers_](const api::CallerRef& accepted) {
                  return callers.Still(accepted);
                }),
-      idempotency_keys_({}, *store_, &UnixMillis) {}
+      idempotency_keys_({}, *store_, &UnixMillis),
+      operator_(backend.clock(), kMaxOperatorRequests, "tutti-operator") {}
 
 Result<std::unique_ptr<State>> State::Open(const Settings& settings,
                                            const std::string& configured_key, Backend& backend,
@@ -191,18 +198,36 @@ Result<std::unique_ptr<State>> State::Open(const Settings& settings,
     ASSIGN_OR_RETURN(
         state->control_,
         control::ControlServer::Open(folder, [&state = *state](std::string_view asked) {
-          if (asked == kModelsRequest) return ModelsAnswer(state.inference().Models());
-          if (IsCacheRequest(asked)) return AnswerCacheControl(state.caches_, asked);
-          if (jobs::IsJobsRequest(asked))
-            return jobs::HandleControl(*state.store_, &state.jobs_, asked, UnixMillis());
-          return state.account_log_.Answer(asked, [&](std::string_view request) {
-            return AnswerControl(*state.store_, *state.authority_, request);
-          });
+          return protocol::ControlLine(state.AnswerOperator(asked, "control"));
         }));
     return state;
   } catch (const std::system_error& error) {  // the system refused a thread
     return Unavailable("overloaded", std::string("the services cannot start: ") + error.what());
   }
+}
+
+Result<std::string> State::AnswerOperator(std::string_view request, std::string_view by) {
+  if (request == kModelsRequest) return ModelsAnswer(inference().Models());
+  return operator_log_.Answer(request, by, [this](std::string_view asked) -> Result<std::string> {
+    if (IsCacheRequest(asked)) return AnswerCacheControl(caches_, asked);
+    if (jobs::IsJobsRequest(asked))
+      return jobs::HandleControl(*store_, &jobs_, asked, UnixMillis());
+    if (batches::IsBatchesRequest(asked)) return batches::HandleControl(*store_, batches_, asked);
+    return AnswerControl(*store_, *authority_, asked);
+  });
+}
+
+void State::Operate(std::string request, std::string by,
+                    std::function<void(Result<std::string>)> done) {
+  const bool posted =
+      operator_.TryPost([this, request = std::move(request), by = std::move(by), done] {
+        Result<std::string> answer = AnswerOperator(request, by);
+        if (answer.ok()) return done(std::move(answer));
+        done(store::ClientStatus(answer.status()));
+      });
+  if (posted) return;
+  done(Unavailable("overloaded", std::to_string(kMaxOperatorRequests) +
+                                     " requests of operators wait already; retry later"));
 }
 
 void State::Resume() {

@@ -4,8 +4,10 @@
 // Must outlive the servers. One thread makes and destroys it; any thread may use its parts.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "app/backend.h"
 #include "app/caches.h"
@@ -14,6 +16,7 @@
 #include "app/control.h"
 #include "app/conversation_log.h"
 #include "base/status.h"
+#include "base/strand.h"
 #include "server/control/control_server.h"
 #include "services/auth/authenticator.h"
 #include "services/batches/batches.h"
@@ -64,6 +67,10 @@ class State {
     jobs_.ReleaseLeases();
     batches_.ReleaseLeases();
   }
+  // Executes a control request of an operator (app/control.h) and passes the answer to `done`,
+  // once, on any thread. Does not block. `by`: as OperatorLog::Answer. Errors also: overloaded (too
+  // many wait), those of store::ClientStatus.
+  void Operate(std::string request, std::string by, std::function<void(Result<std::string>)> done);
   // Called after a drain: informs readers of responses that the next process will continue.
   void Interrupt() { responses_.Interrupt(); }
 
@@ -75,6 +82,7 @@ class State {
         const jobs::Jobs::Options& jobs, const batches::Batches::Options& batches, Backend& backend,
         Logger* log);
   void LogUnfinished();  // to the log
+  Result<std::string> AnswerOperator(std::string_view request, std::string_view by);
 
   const std::unique_ptr<store::Store> store_;
   const std::unique_ptr<auth::Accounts> accounts_;
@@ -82,8 +90,7 @@ class State {
   const std::unique_ptr<Callers> callers_;
   const Caches caches_;
   Logger* const log_;
-  AccountLog account_log_;
-  std::unique_ptr<control::ControlServer> control_;       // null: the store is in memory
+  OperatorLog operator_log_;
   const std::unique_ptr<ConversationLog> conversations_;  // null: off
   const std::unique_ptr<webhooks::Webhooks> webhooks_;    // null: off
   const std::unique_ptr<batches::Files> files_;
@@ -92,6 +99,9 @@ class State {
   jobs::Jobs jobs_;
   batches::Batches batches_;
   idempotency::IdempotencyKeys idempotency_keys_;
+  // Both last: they use all of the above.
+  std::unique_ptr<control::ControlServer> control_;  // null: the store is in memory
+  Strand operator_;                                  // of Operate()
 };
 
 }  // namespace tutti::app

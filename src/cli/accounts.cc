@@ -50,7 +50,7 @@ class VerbsCommand : public Command {
 class KeysCommand final : public VerbsCommand {
  public:
   void Declare(CLI::App& parent) override {
-    app_ = parent.add_subcommand("keys", "API keys: make, list, rotate and revoke them");
+    app_ = parent.add_subcommand("keys", "API keys: make, list, change, rotate and revoke them");
     app_->require_subcommand(1);
     app_->footer(
         "From the first key on a server answers nobody without one. Each change takes effect in a "
@@ -59,10 +59,12 @@ class KeysCommand final : public VerbsCommand {
         "  tutti keys create ci --expires 90d\n"
         "  tutti keys create search --routes embed,models --tenant acme\n"
         "  tutti keys list\n"
+        "  tutti keys update ci --requests-per-minute 600\n"
         "  tutti keys rotate ci --grace 7d\n"
         "  tutti keys revoke ci");
     DeclareCreate();
     DeclareList();
+    DeclareUpdate();
     DeclareRotate();
     DeclareRevoke();
   }
@@ -82,6 +84,16 @@ class KeysCommand final : public VerbsCommand {
   }
   void DeclareList() {
     Add("list", "All keys, with those that ended lately", [this] { return List(); });
+  }
+  void DeclareUpdate() {
+    CLI::App* const verb =
+        Add("update", "Give a key other routes, models or limits", [this] { return Update(); });
+    verb->add_option("NAME|ID", name_, "all active keys of a name, or the one of an id")
+        ->required();
+    grant_.AddChangesTo(*verb);
+    verb->footer(
+        "What is not given stays. The next request has the new rights; what runs keeps the old.\n"
+        "Example:\n  tutti keys update ci --requests-per-minute 600");
   }
   void DeclareRotate() {
     CLI::App* const verb = Add("rotate", "Make a second key of a name; the first ends later",
@@ -109,6 +121,20 @@ class KeysCommand final : public VerbsCommand {
     json.EndObject();
     RETURN_IF_ERROR(PrintIssued("create", request, StoreRequest::Absent::kMake));
     grant_.WarnOfUnknownModels(requests_.at("create"));
+    return OkStatus();
+  }
+
+  Status Update() {
+    std::string request;
+    JsonWriter json(&request);
+    json.BeginObject().Member("op", "keys.update").Member("key", name_);
+    grant_.WriteChanges(&json);
+    json.EndObject();
+    const StoreRequest& asked = requests_.at("update");
+    ASSIGN_OR_RETURN(const protocol::JsonDocument answer, asked.Ask(request));
+    if (asked.PrintedJson(answer)) return OkStatus();
+    RETURN_IF_ERROR(PrintTable(answer));
+    grant_.WarnOfUnknownModels(asked);
     return OkStatus();
   }
 
@@ -154,6 +180,10 @@ class KeysCommand final : public VerbsCommand {
     const StoreRequest& asked = requests_.at("list");
     ASSIGN_OR_RETURN(const protocol::JsonDocument answer, asked.Ask(R"({"op":"keys.list"})"));
     if (asked.PrintedJson(answer)) return OkStatus();
+    return PrintTable(answer);
+  }
+
+  static Status PrintTable(const protocol::JsonDocument& answer) {
     const protocol::Json* const keys = answer.root().get_object().if_contains("keys");
     if (keys == nullptr || !keys->is_array()) return Internal("the answer has no keys");
     std::vector<std::vector<std::string>> rows = {{"NAME", "ID", "STATE", "TENANT", "ROUTES",

@@ -181,7 +181,7 @@ TEST(CommandLine, NamesOfOtherProgramsAreAnsweredWithOurs) {
       {{"list"}, "no command \"list\": here it is models"},
       {{"models", "remove"}, "not expected: remove"},
       {{"srve"}, "did you mean serve?"},
-      {{"keys", "del"}, "no command \"del\"; there are create, list, rotate, revoke"},
+      {{"keys", "del"}, "no command \"del\"; there are create, list, update, rotate, revoke"},
       {{"bench", "nope"}, "no command \"nope\"; there are engine, strategies, "},
       {{"bench", "engin"}, "did you mean engine?"},
   };

@@ -16,6 +16,7 @@
 #include "app/control.h"
 #include "app/store.h"
 #include "cli/command_line.h"
+#include "protocol/control.h"
 #include "server/control/control_server.h"
 #include "services/auth/authenticator.h"
 #include "services/auth/testing/opened_store.h"
@@ -69,7 +70,7 @@ struct Holder {
   }
   void Listen(const std::string& folder) {
     auto opened = control::ControlServer::Open(folder, [this](std::string_view request) {
-      return app::AnswerControl(*store, *authority, request);
+      return protocol::ControlLine(app::AnswerControl(*store, *authority, request));
     });
     CHECK(opened.ok()) << opened.status();
     server = *std::move(opened);
@@ -147,6 +148,12 @@ TEST_P(KeysTest, AKeyIsMadeListedRotatedAndRevoked) {
   EXPECT_THAT(list.out, StartsWith("NAME  ID"));
   for (const char* part : {"ci", "active", "acme", "embed,tokenize"})
     EXPECT_THAT(list.out, HasSubstr(part));
+
+  const Outcome updated = Run({"keys", "update", "ci", "--requests-per-minute", "7"});
+  ASSERT_EQ(updated.status, 0) << updated.err;
+  EXPECT_THAT(updated.out, HasSubstr("requests_per_minute=7"));
+  EXPECT_NE(Run({"keys", "update", "ci"}).status, 0) << "nothing would change";
+  EXPECT_EQ(Run({"keys", "update", "nobody", "--concurrency", "1"}).status, 1);
 
   const Outcome second = Run({"keys", "rotate", "ci", "--grace", "1h"});
   ASSERT_EQ(second.status, 0) << second.err;

@@ -31,7 +31,7 @@ Result<std::string> AnswerHere(store::Store& store, const std::string& request) 
   options.pool = {.threads = 1, .nice = 0};  // a user waits, and this process serves no requests
   ASSIGN_OR_RETURN(const std::unique_ptr<auth::Authenticator> authority,
                    auth::Authenticator::Create(accounts.get(), options));
-  return app::AnswerControl(store, *authority, request);
+  return protocol::ControlLine(app::AnswerControl(store, *authority, request));
 }
 
 // The store's lock decides who answers: this process if it gets the lock, else the server that
@@ -125,6 +125,10 @@ bool StoreRequest::PrintedJson(const protocol::JsonDocument& answer) const {
 void GrantOptions::AddTo(CLI::App& command) {
   command.add_option("--tenant", tenant_, "owning tenant; tenants share nothing [default]")
       ->type_name("NAME");
+  AddChangesTo(command);
+}
+
+void GrantOptions::AddChangesTo(CLI::App& command) {
   command
       .add_option(
           "--routes", routes_,
@@ -153,6 +157,18 @@ void GrantOptions::Write(protocol::JsonWriter* json) const {
   WriteList("routes", routes_, json);
   WriteList("models", models_, json);
   json->EndObject();
+  WriteLimits(json);
+}
+
+void GrantOptions::WriteChanges(protocol::JsonWriter* json) const {
+  json->Key("scopes").BeginObject();
+  if (!routes_.empty()) WriteList("routes", routes_, json);
+  if (!models_.empty()) WriteList("models", models_, json);
+  json->EndObject();
+  WriteLimits(json);
+}
+
+void GrantOptions::WriteLimits(protocol::JsonWriter* json) const {
   json->Key("limits").BeginObject();
   for (const auto& [name, member] : api::kCallerLimits) {
     if ((limits_.*member).has_value()) json->Member(name, *(limits_.*member));

@@ -47,14 +47,19 @@ class GrantOptions {
  public:
   // Declares --tenant, --routes, --models and the limits.
   void AddTo(CLI::App& command);
+  // The same without --tenant, for a change.
+  void AddChangesTo(CLI::App& command);
   // Writes the given options as members of a request; the process that answers it validates them.
   void Write(protocol::JsonWriter* json) const;
+  void WriteChanges(protocol::JsonWriter* json) const;  // only what is given
 
   // Prints a line on standard error for each given model that the server with the store does not
   // serve now. Prints nothing without a server, or while it serves no model yet.
   void WarnOfUnknownModels(const StoreRequest& server) const;
 
  private:
+  void WriteLimits(protocol::JsonWriter* json) const;
+
   std::string tenant_;
   std::vector<std::string> routes_, models_;
   api::CallerLimits limits_;

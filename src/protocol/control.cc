@@ -3,34 +3,30 @@
 #include <utility>
 
 namespace tutti::protocol {
-namespace {
 
-Status Answer(std::string_view request, size_t max_bytes, size_t max_values,
-              const ControlWriter& write, JsonWriter* json) {
+Result<std::string> AnswerControl(std::string_view request, size_t max_bytes, size_t max_values,
+                                  const ControlWriter& write) {
   if (request.size() > max_bytes) {
     return ResourceExhausted("request_too_large", "the request is longer than " +
                                                       std::to_string(max_bytes >> 10) + " KiB");
   }
   ASSIGN_OR_RETURN(const JsonDocument document, ParseJson(request, max_values));
   if (!document.root().is_object()) return BadControl("", "the request must be an object");
-  json->BeginObject().Member("ok", true);
-  RETURN_IF_ERROR(write(document.root().get_object(), json));
-  json->EndObject();
-  return OkStatus();
+  JsonWriter json;
+  json.BeginObject();
+  RETURN_IF_ERROR(write(document.root().get_object(), &json));
+  json.EndObject();
+  return json.Take();
 }
 
-}  // namespace
-
-std::string AnswerControl(std::string_view request, size_t max_bytes, size_t max_values,
-                          const ControlWriter& write) {
-  JsonWriter json;
-  const Status status = Answer(request, max_bytes, max_values, write, &json);
-  if (status.ok()) return json.Take();
+std::string ControlLine(const Result<std::string>& answer) {
+  constexpr std::string_view kEmpty = "{}";
+  if (answer.ok()) return R"({"ok":true)" + (*answer == kEmpty ? "}" : "," + answer->substr(1));
   return JsonWriter()
       .BeginObject()
       .Member("ok", false)
-      .Member("code", status.reason())
-      .Member("message", status.message())
+      .Member("code", answer.status().reason())
+      .Member("message", answer.status().message())
       .EndObject()
       .Take();
 }
@@ -61,6 +57,19 @@ Result<int64_t> ControlNumber(const Json& value, std::string_view name, int64_t 
   if (!value.is_int64() || value.get_int64() < low || value.get_int64() > high)
     return BadControl(name, std::string(name) + " must be " + rule);
   return value.get_int64();
+}
+
+Result<std::optional<std::string>> OptionalText(const JsonObject& request, std::string_view name) {
+  const Json* const value = request.if_contains(name);
+  if (value == nullptr) return std::optional<std::string>();
+  ASSIGN_OR_RETURN(std::string text, ControlText(*value, name));
+  return std::optional<std::string>(std::move(text));
+}
+
+Result<std::string> RequiredText(const JsonObject& request, std::string_view name) {
+  ASSIGN_OR_RETURN(std::optional<std::string> text, OptionalText(request, name));
+  if (!text.has_value()) return BadControl(name, std::string(name) + " is missing");
+  return *std::move(text);
 }
 
 std::string MemberText(const JsonObject& object, std::string_view name) {

@@ -10,16 +10,25 @@ using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
 std::string Ask(std::string_view request, const Status& end = OkStatus()) {
-  return AnswerControl(request, 1024, 4, [&](const JsonObject& object, JsonWriter* json) -> Status {
-    json->Member("op", ControlOperation(object));
-    return end;
-  });
+  return ControlLine(
+      AnswerControl(request, 1024, 4, [&](const JsonObject& object, JsonWriter* json) -> Status {
+        json->Member("op", ControlOperation(object));
+        return end;
+      }));
 }
 
 TEST(Control, AnAnswerIsTheServicesOrARefusalWithNothingOfIt) {
   EXPECT_EQ(Ask(R"({"op":"list"})"), R"({"ok":true,"op":"list"})");
   EXPECT_EQ(Ask(R"({"op":"list"})", BadControl("by", "no")),
             R"({"ok":false,"code":"invalid_value","message":"no"})");
+}
+
+TEST(Control, AnAnswerWithoutMembersIsAnEmptyObject) {
+  const Result<std::string> answer =
+      AnswerControl("{}", 1024, 4, [](const JsonObject&, JsonWriter*) { return OkStatus(); });
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  EXPECT_EQ(*answer, "{}");
+  EXPECT_EQ(ControlLine(answer), R"({"ok":true})");
 }
 
 TEST(Control, AnOperationIsAText) {

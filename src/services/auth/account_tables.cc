@@ -126,6 +126,11 @@ Status RevokeKey(Database& database, std::string_view id, int64_t now_s) {
   return Run(database, "UPDATE api_key SET revoked_s=ifnull(revoked_s, ?2) WHERE id=?1", id, now_s);
 }
 
+Status SetKeyGrant(Database& database, std::string_view id, const Grant& grant) {
+  return Run(database, "UPDATE api_key SET scopes=?2, limits=?3 WHERE id=?1", id,
+             ScopesText(grant.scopes), LimitsText(grant.limits));
+}
+
 Status NoteKeyUse(Database& database, std::string_view id, int64_t now_s) {
   return Run(database, "UPDATE api_key SET used_s=max(ifnull(used_s, 0), ?2) WHERE id=?1", id,
              now_s);

@@ -51,6 +51,8 @@ Status InsertKey(store::Database& database, const KeyRecord& key, int64_t now_s)
 // Sets the expiry, but never later than the present one.
 Status ExpireKey(store::Database& database, std::string_view id, int64_t expires_s);
 Status RevokeKey(store::Database& database, std::string_view id, int64_t now_s);
+// Replaces the scopes and limits; the tenant of a key never changes.
+Status SetKeyGrant(store::Database& database, std::string_view id, const Grant& grant);
 Status NoteKeyUse(store::Database& database, std::string_view id, int64_t now_s);
 
 // --- users ---

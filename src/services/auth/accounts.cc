@@ -88,6 +88,12 @@ std::map<std::string, int64_t, std::less<>> ActiveKeys(const Snapshot& snapshot,
   return keys;
 }
 
+void Apply(const KeyChange& change, Grant* grant) {
+  grant->scopes.routes = change.routes.value_or(grant->scopes.routes);
+  if (change.models.has_value()) grant->scopes.models = *change.models;
+  for (const auto& [limit, value] : change.limits) grant->limits.*limit = value;
+}
+
 std::shared_ptr<const ShutOut> Alone(std::string_view user) {
   return std::make_shared<const ShutOut>(ShutOut{.keys = {}, .users = {std::string(user)}});
 }
@@ -262,6 +268,22 @@ Result<IssuedKey> Accounts::RotateKey(std::string_view name, int64_t grace_s, in
   };
   RETURN_IF_ERROR(Change(rotate));
   return *std::move(made);
+}
+
+Result<std::vector<KeyRecord>> Accounts::ChangeKeys(std::string_view id_or_name,
+                                                    const KeyChange& change, int64_t now_s) {
+  std::vector<KeyRecord> keys;
+  const auto update = [&](Database& database) -> Status {
+    ASSIGN_OR_RETURN(keys, ActiveKeys(database, id_or_name, now_s));
+    if (keys.empty()) return NoKey(id_or_name);
+    for (KeyRecord& key : keys) {
+      Apply(change, &key.grant);
+      RETURN_IF_ERROR(SetKeyGrant(database, key.id, key.grant));
+    }
+    return OkStatus();
+  };
+  RETURN_IF_ERROR(Change(update));
+  return keys;
 }
 
 Result<std::vector<std::string>> Accounts::RevokeKeys(std::string_view id_or_name, int64_t now_s) {

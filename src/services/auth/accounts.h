@@ -21,6 +21,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/mutex.h"
@@ -88,6 +89,17 @@ struct KeySpec {
   std::optional<int64_t> expires_s;
 };
 
+// New rights of a key; what is absent stays.
+struct KeyChange {
+  using Limit = std::optional<int64_t> Limits::*;
+
+  std::optional<RouteClasses> routes = {};
+  std::optional<std::vector<std::string>> models = {};
+  std::vector<std::pair<Limit, std::optional<int64_t>>> limits = {};  // nullopt: the default
+
+  bool empty() const { return !routes.has_value() && !models.has_value() && limits.empty(); }
+};
+
 struct IssuedKey {
   KeyRecord record;
   std::string text;  // the secret key; it cannot be recovered later
@@ -119,6 +131,11 @@ class Accounts {
   // Creates a second key with the name of an active key, which then expires in `grace_s` seconds.
   // Errors: not_found; two_keys_active.
   Result<IssuedKey> RotateKey(std::string_view name, int64_t grace_s, int64_t now_s);
+  // Changes the active key of that id, or else the active keys of that name; returns them. The next
+  // request has the new rights; running requests and open connections keep theirs. Errors:
+  // not_found.
+  Result<std::vector<KeyRecord>> ChangeKeys(std::string_view id_or_name, const KeyChange& change,
+                                            int64_t now_s);
   // Revokes the key of that id, or else all keys of that name. Returns the ids of those that were
   // active. Works on a full disk in a serving process. Errors: not_found.
   Result<std::vector<std::string>> RevokeKeys(std::string_view id_or_name, int64_t now_s);

@@ -68,6 +68,23 @@ class Members {
     return grant;
   }
 
+  // The scopes and limits that are there; null stands for the default.
+  Result<KeyChange> ReadChange() const {
+    KeyChange change;
+    if (const Json* const value = Find("scopes")) {
+      ASSIGN_OR_RETURN(const Scopes scopes, ReadScopes(*value));
+      if (value->get_object().contains("routes")) change.routes = scopes.routes;
+      if (value->get_object().contains("models")) change.models = scopes.models;
+    }
+    if (const Json* const value = Find("limits")) {
+      ASSIGN_OR_RETURN(const Limits limits, ReadLimits(*value));
+      for (const auto& [name, limit] : api::kCallerLimits) {
+        if (value->get_object().contains(name)) change.limits.emplace_back(limit, limits.*limit);
+      }
+    }
+    return change;
+  }
+
  private:
   const Json* Find(std::string_view name) const {  // null counts as absent
     const Json* const value = object_.if_contains(name);
@@ -186,11 +203,28 @@ Status RevokeKeys(const Call& call) {
   return OkStatus();
 }
 
-Status ListKeys(const Call& call) {
-  ASSIGN_OR_RETURN(const std::vector<KeyRecord> keys, call.authority.accounts().Keys());
+void WriteKeys(const std::vector<KeyRecord>& keys, const Call& call) {
   call.json->Key("keys").BeginArray();
   for (const KeyRecord& key : keys) WriteKey(key, call.now_s, call.json);
   call.json->EndArray();
+}
+
+Status ListKeys(const Call& call) {
+  ASSIGN_OR_RETURN(const std::vector<KeyRecord> keys, call.authority.accounts().Keys());
+  WriteKeys(keys, call);
+  return OkStatus();
+}
+
+Status UpdateKeys(const Call& call) {
+  ASSIGN_OR_RETURN(const std::string key, call.members.Text("key"));
+  ASSIGN_OR_RETURN(const KeyChange change, call.members.ReadChange());
+  if (change.empty()) {
+    return InvalidArgument("missing_required_parameter",
+                           "nothing would change; send scopes, limits or both");
+  }
+  ASSIGN_OR_RETURN(const std::vector<KeyRecord> keys,
+                   call.authority.accounts().ChangeKeys(key, change, call.now_s));
+  WriteKeys(keys, call);
   return OkStatus();
 }
 
@@ -254,6 +288,7 @@ struct Operation {
 constexpr auto kOperations = std::to_array<Operation>({
     {"keys.create", &CreateKey, {"name", "tenant", "scopes", "limits", "expires_in_s"}},
     {"keys.list", &ListKeys, {}},
+    {"keys.update", &UpdateKeys, {"key", "scopes", "limits"}},
     {"keys.revoke", &RevokeKeys, {"key"}},
     {"keys.rotate", &RotateKey, {"name", "grace_s"}},
     {"users.create",
@@ -283,7 +318,8 @@ Result<const Operation*> FindOperation(const JsonObject& request) {
 
 }  // namespace
 
-std::string HandleControl(Authenticator& authority, std::string_view request, int64_t now_s) {
+Result<std::string> HandleControl(Authenticator& authority, std::string_view request,
+                                  int64_t now_s) {
   return protocol::AnswerControl(request, kMaxControlRequestBytes, kMaxValues,
                                  [&](const JsonObject& object, JsonWriter* json) -> Status {
                                    ASSIGN_OR_RETURN(const Operation* const operation,

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "base/random.h"
+#include "protocol/control.h"
 #include "protocol/json/json.h"
 #include "services/auth/testing/opened_store.h"
 
@@ -20,7 +21,7 @@ using ::testing::Not;
 class ControlTest : public ::testing::Test {
  protected:
   std::string Ask(const std::string& request, int64_t now_s = kNow) {
-    std::string answer = HandleControl(*authority_, request, now_s);
+    std::string answer = protocol::ControlLine(HandleControl(*authority_, request, now_s));
     EXPECT_TRUE(protocol::ParseJson(answer).ok()) << answer;
     EXPECT_THAT(answer, Not(HasSubstr("\n"))) << "one line";
     return answer;
@@ -68,6 +69,39 @@ TEST_F(ControlTest, AKeyIsMadeShownOnceListedRotatedAndRevoked) {
   EXPECT_EQ(Ask(R"({"op":"keys.revoke","key":")" + id + "\"}"),
             R"({"ok":true,"revoked":[")" + id + R"("]})");
   EXPECT_THAT(Ask(R"({"op":"keys.list"})"), HasSubstr(R"("state":"revoked")"));
+}
+
+TEST_F(ControlTest, AKeyGetsOtherRights) {
+  const std::string made = Ask(R"({"op":"keys.create","name":"ci","scopes":{"routes":["embed"]},)"
+                               R"("limits":{"concurrency":1,"requests_per_minute":60}})");
+  const std::string secret = Member(made, "secret"), id = Member(made, "id");
+  const auto grant = [&] { return (*authority_->FromBearer(secret, kNow))->grant; };
+  const std::string changed =
+      Ask(R"({"op":"keys.update","key":"ci","limits":{"requests_per_minute":5}})");
+  EXPECT_THAT(changed, HasSubstr(R"("limits":{"requests_per_minute":5,"concurrency":1})"));
+  EXPECT_EQ(grant().limits.requests_per_minute, 5);
+  EXPECT_FALSE(grant().scopes.routes.Has(RouteClass::kGenerate)) << "the scopes stay";
+  Ask(R"({"op":"keys.update","key":"ci","scopes":{"models":["m"]},"limits":{"concurrency":null}})");
+  EXPECT_FALSE(grant().limits.concurrency.has_value());
+  EXPECT_FALSE(grant().scopes.routes.Has(RouteClass::kGenerate)) << "the routes stay";
+  Ask(R"({"op":"keys.update","key":")" + id + R"(","scopes":{"routes":["generate","embed"]}})");
+  EXPECT_TRUE(grant().scopes.routes.Has(RouteClass::kGenerate));
+  EXPECT_THAT(grant().scopes.models, ::testing::ElementsAre("m")) << "the models stay";
+  EXPECT_EQ(grant().limits.requests_per_minute, 5) << "the limits stay";
+  for (const std::string nothing : {"", R"(,"limits":{})", R"(,"scopes":{},"limits":null)"})
+    EXPECT_EQ(Member(Ask(R"({"op":"keys.update","key":"ci")" + nothing + "}"), "code"),
+              "missing_required_parameter");
+  EXPECT_EQ(Member(Ask(R"({"op":"keys.update","key":"ci","tenant":"other"})"), "code"),
+            "unknown_parameter");
+  EXPECT_EQ(
+      Member(Ask(R"({"op":"keys.update","key":"nobody","limits":{"concurrency":1}})"), "code"),
+      "not_found");
+  // After a restart the same.
+  const auto again = *Accounts::Open(store_.get());
+  EXPECT_EQ(again->snapshot()->FindKey(id)->principal->grant, grant());
+  Ask(R"({"op":"keys.revoke","key":"ci"})");
+  EXPECT_EQ(Member(Ask(R"({"op":"keys.update","key":"ci","limits":{"concurrency":1}})"), "code"),
+            "not_found");
 }
 
 TEST_F(ControlTest, AUserIsMadeChangedDisabledAndDeleted) {

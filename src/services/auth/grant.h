@@ -79,7 +79,8 @@ inline constexpr RouteClasses kAnybody = {RouteClass::kPublic}, kGenerate = {Rou
 inline constexpr RouteClasses kOperate = {RouteClass::kAdmin};
 // Routes on which the model decides between generating and encoding.
 inline constexpr RouteClasses kWork = {RouteClass::kGenerate, RouteClass::kEmbed};
-// Routes that are not offered: every authenticated caller gets the error that explains this.
+// Routes of every authenticated caller: about itself, and those that are not offered, where it gets
+// the error that explains this.
 inline constexpr RouteClasses kKnown = {RouteClass::kGenerate, RouteClass::kEmbed,
                                         RouteClass::kTokenize, RouteClass::kModels,
                                         RouteClass::kMetrics,  RouteClass::kAdmin};

@@ -158,27 +158,36 @@ Result<std::optional<BatchRow>> LoadBatch(Database& database, const std::string&
   return std::optional(BatchOf(row));
 }
 
-Result<std::vector<protocol::BatchView>> ListBatches(Database& database, const std::string& owner,
-                                                     const std::string& endpoint,
-                                                     const std::string& after, int64_t most) {
+Result<std::optional<std::string>> OwnerOf(Database& database, const std::string& id) {
+  ASSIGN_OR_RETURN(Statement row, database.Prepare("SELECT owner FROM batch WHERE id=?1"));
+  ASSIGN_OR_RETURN(const bool found, row.Bind(id).Step());
+  return found ? std::optional(std::string(row.Text(0))) : std::nullopt;
+}
+
+Result<std::vector<BatchRow>> ListBatches(Database& database, const BatchQuery& query) {
   std::optional<int64_t> before;
-  if (!after.empty()) {
-    ASSIGN_OR_RETURN(Statement place,
-                     database.Prepare("SELECT number FROM batch WHERE id=?1 AND owner=?2"));
-    ASSIGN_OR_RETURN(const bool found, place.Bind(after, owner).Step());
+  if (!query.after.empty()) {
+    ASSIGN_OR_RETURN(Statement place, database.Prepare("SELECT number FROM batch WHERE id=?1 AND "
+                                                       "(?2 IS NULL OR owner=?2)"));
+    ASSIGN_OR_RETURN(const bool found, place.Bind(query.after, query.owner).Step());
     if (!found) return NotFound("not_found", "there is no such batch").WithParam("after");
     before = place.Int(0);
   }
-  ASSIGN_OR_RETURN(Statement rows,
-                   database.Prepare("SELECT " BATCH_COLUMNS " FROM batch WHERE owner=?1 AND "
-                                    "(?2 IS NULL OR number<?2) AND (?4='' OR endpoint=?4) "
-                                    "ORDER BY number DESC LIMIT ?3"));
-  rows.Bind(owner, before, most, endpoint);
-  std::vector<protocol::BatchView> views;
+  // Two texts: each uses the index of its order.
+  ASSIGN_OR_RETURN(
+      Statement rows,
+      database.Prepare(
+          query.owner.has_value()
+              ? "SELECT " BATCH_COLUMNS " FROM batch WHERE owner=?1 AND (?2 IS NULL OR number<?2) "
+                "AND (?4='' OR endpoint=?4) ORDER BY number DESC LIMIT ?3"
+              : "SELECT " BATCH_COLUMNS " FROM batch WHERE (?2 IS NULL OR number<?2) AND "
+                "(?4='' OR endpoint=?4) ORDER BY number DESC LIMIT ?3"));
+  rows.Bind(query.owner, before, query.limit, query.endpoint);
+  std::vector<BatchRow> batches;
   while (true) {
     ASSIGN_OR_RETURN(const bool more, rows.Step());
-    if (!more) return views;
-    views.push_back(BatchOf(rows).view);
+    if (!more) return batches;
+    batches.push_back(BatchOf(rows));
   }
 }
 

@@ -48,12 +48,19 @@ Status InsertBatch(store::Database& database, BatchRow* row, const BatchLimits& 
 // nullopt: the owner has no such batch.
 Result<std::optional<BatchRow>> LoadBatch(store::Database& database, const std::string& owner,
                                           const std::string& id);
-// Newest first, behind the batch `after` (empty: from the newest). Errors: not_found (`after`).
-// `endpoint` selects the batches of one endpoint; empty: all.
-Result<std::vector<protocol::BatchView>> ListBatches(store::Database& database,
-                                                     const std::string& owner,
-                                                     const std::string& endpoint,
-                                                     const std::string& after, int64_t most);
+// Owner of a batch; nullopt if there is no such batch.
+Result<std::optional<std::string>> OwnerOf(store::Database& database, const std::string& id);
+
+// Filter of ListBatches(): batches of one owner (nullopt: of all) and one endpoint (empty: all),
+// behind the batch `after` (empty: from the newest).
+struct BatchQuery {
+  std::optional<std::string> owner = {};
+  std::string endpoint = {};
+  std::string after = {};
+  int64_t limit = 20;
+};
+// Newest first. Errors: not_found (`after`).
+Result<std::vector<BatchRow>> ListBatches(store::Database& database, const BatchQuery& query);
 // Loads the batches that have not ended, oldest first.
 Result<std::vector<BatchRow>> OpenBatches(store::Database& database);
 // Stores the mutable part of a batch: state, times, line counts, model, errors, files, ending.

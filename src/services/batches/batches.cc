@@ -162,9 +162,15 @@ void Batches::Get(const std::string& owner, const std::string& id, Callback done
 
 void Batches::List(const std::string& owner, const std::string& endpoint, const std::string& after,
                    int64_t most, std::function<void(Result<std::vector<BatchView>>)> done) {
-  ask_.Read([owner, endpoint, after,
-             most](Database& rows) { return ListBatches(rows, owner, endpoint, after, most + 1); },
-            std::move(done));
+  ask_.Read(
+      [query = BatchQuery{owner, endpoint, after, most + 1}](
+          Database& rows) -> Result<std::vector<BatchView>> {
+        ASSIGN_OR_RETURN(std::vector<BatchRow> found, ListBatches(rows, query));
+        std::vector<BatchView> views;
+        for (BatchRow& row : found) views.push_back(std::move(row.view));
+        return views;
+      },
+      std::move(done));
 }
 
 void Batches::Cancel(const std::string& owner, const std::string& id, Callback done) {

@@ -1,5 +1,6 @@
 #include "services/batches/batches.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -15,6 +16,7 @@
 
 #include "protocol/json/json.h"
 #include "protocol/responses/events.h"
+#include "services/batches/control.h"
 #include "services/responses/response_rows.h"
 #include "services/responses/testing/responses_fixture.h"
 #include "services/responses/testing/scripted_inference.h"
@@ -30,6 +32,8 @@ using responses::testing::TemporaryFolder;
 using std::chrono::seconds;
 using support::Call;
 using support::Eventually;
+using ::testing::HasSubstr;
+using ::testing::Not;
 
 std::string ChatLine(const std::string& id, const std::string& more = "") {
   return R"({"custom_id":")" + id +
@@ -699,6 +703,31 @@ TEST_F(BatchesTest, TheInputMayBeDeletedWhileItRuns) {
   EXPECT_EQ(Get(made->id)->completed, 20);
   EXPECT_EQ(CreateOf(made->input_file).status().reason(), "not_found");
   EXPECT_EQ(CreateOf(Get(made->id)->output_file).status().param(), "input_file_id");
+}
+
+TEST_F(BatchesTest, OperatorsSeeAndCancelThoseOfAllTenants) {
+  const auto one = Create(ChatLines(2), "one"), two = Create(ChatLines(2), "two");
+  ASSERT_TRUE(one.ok() && two.ok());
+  const auto ask = [&](const std::string& members) {
+    const Result<std::string> answer =
+        HandleControl(*store_, *batches_, R"({"op":"batches.)" + members + "}");
+    return answer.ok() ? *answer : answer.status().reason();
+  };
+  const std::string all = ask(R"(list")");
+  EXPECT_LT(all.find(two->id), all.find(one->id)) << "the newest first";
+  EXPECT_THAT(all, HasSubstr(R"(,"tenant":"one"}],"more":false})"));
+  EXPECT_THAT(ask(R"(list","limit":1)"), HasSubstr(R"("more":true)"));
+  EXPECT_THAT(ask(R"(list","after":")" + two->id + "\""), Not(HasSubstr(two->id)));
+  EXPECT_THAT(ask(R"(list","tenant":"two")"), Not(HasSubstr(one->id)));
+  EXPECT_EQ(ask(R"(list","tenant":"none")"), R"({"batches":[],"more":false})");
+  EXPECT_THAT(ask(R"(cancel","id":")" + one->id + "\""), HasSubstr(R"("status":"cancelling")"));
+  EXPECT_EQ(Get(one->id, "one")->state, BatchState::kCancelling);
+  EXPECT_THAT(ask(R"(show","id":")" + two->id + "\""), HasSubstr(R"("tenant":"two")"));
+  for (const std::string faulty :
+       {R"({"op":"batches.show"})", R"({"op":"batches.show","id":7})", R"({"op":"batches.drop"})",
+        R"({"op":"batches.show","id":"batch_none"})", R"({"op":"batches.list","limit":0})",
+        R"({"op":"batches.list","after":"batch_none"})", R"({"op":"batches.list","tenant":1})"})
+    EXPECT_FALSE(HandleControl(*store_, *batches_, faulty).ok()) << faulty;
 }
 
 }  // namespace

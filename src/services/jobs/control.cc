@@ -25,22 +25,11 @@ constexpr size_t kMaxRequestBytes = 4096, kMaxValues = 16;
 constexpr int64_t kMaxListed = 1000;
 constexpr int64_t kDayMs = 86'400'000;
 
-Result<std::optional<std::string>> TextOf(const JsonObject& asked, std::string_view name) {
-  const Json* const value = asked.if_contains(name);
-  if (value == nullptr) return std::optional<std::string>();
-  ASSIGN_OR_RETURN(std::string text, protocol::ControlText(*value, name));
-  return std::optional<std::string>(std::move(text));
-}
-
-Result<std::string> Needed(const JsonObject& asked, std::string_view name) {
-  ASSIGN_OR_RETURN(std::optional<std::string> text, TextOf(asked, name));
-  if (!text.has_value()) return BadControl(name, std::string(name) + " is missing");
-  return *std::move(text);
-}
-
 Status List(store::Store& store, const JsonObject& asked, JsonWriter* json) {
-  ASSIGN_OR_RETURN(const std::optional<std::string> tenant, TextOf(asked, "tenant"));
-  ASSIGN_OR_RETURN(const std::optional<std::string> status, TextOf(asked, "status"));
+  ASSIGN_OR_RETURN(const std::optional<std::string> tenant,
+                   protocol::OptionalText(asked, "tenant"));
+  ASSIGN_OR_RETURN(const std::optional<std::string> status,
+                   protocol::OptionalText(asked, "status"));
   JobQuery query;
   if (status.has_value()) {
     const auto states = protocol::StatesNamed(*status);
@@ -51,7 +40,7 @@ Status List(store::Store& store, const JsonObject& asked, JsonWriter* json) {
     }
     query.states.assign(states.begin(), states.end());
   }
-  ASSIGN_OR_RETURN(const std::optional<std::string> after, TextOf(asked, "after"));
+  ASSIGN_OR_RETURN(const std::optional<std::string> after, protocol::OptionalText(asked, "after"));
   query.after = after.value_or("");
   if (const Json* limit = asked.if_contains("limit"); limit != nullptr) {
     ASSIGN_OR_RETURN(query.limit, protocol::ControlNumber(*limit, "limit", 1, kMaxListed,
@@ -72,7 +61,8 @@ Status List(store::Store& store, const JsonObject& asked, JsonWriter* json) {
   for (const JobRow& row : rows) {
     json->BeginObject().Member("id", row.id).Member("tenant", row.owner).Member("kind", row.kind);
     json->Member("status", protocol::JobStateName(row.state)).Member("attempt", row.attempt);
-    json->Member("created_ms", row.created_ms).Member("finished_ms", row.finished_ms);
+    json->Member("progress_tokens", row.progress).Member("created_ms", row.created_ms);
+    json->Member("started_ms", row.started_ms).Member("finished_ms", row.finished_ms);
     json->Member("dead_letter", row.state == JobState::kDead);
     json->Key("error").Raw(row.error.empty() ? "null" : row.error).EndObject();
   }
@@ -149,19 +139,19 @@ Status Pause(store::Store& store, Jobs* running, const std::string& owner, bool 
 
 bool IsJobsRequest(std::string_view request) { return protocol::HasOperation(request, "jobs."); }
 
-std::string HandleControl(store::Store& store, Jobs* running, std::string_view request,
-                          int64_t now_ms) {
+Result<std::string> HandleControl(store::Store& store, Jobs* running, std::string_view request,
+                                  int64_t now_ms) {
   return protocol::AnswerControl(
       request, kMaxRequestBytes, kMaxValues,
       [&](const JsonObject& asked, JsonWriter* json) -> Status {
         const std::string_view op = protocol::ControlOperation(asked);
         if (op == "jobs.list") return List(store, asked, json);
         if (op == "jobs.pause" || op == "jobs.resume") {
-          ASSIGN_OR_RETURN(const std::string tenant, Needed(asked, "tenant"));
+          ASSIGN_OR_RETURN(const std::string tenant, protocol::RequiredText(asked, "tenant"));
           return Pause(store, running, tenant, op == "jobs.pause");
         }
         if (op == "jobs.show" || op == "jobs.cancel" || op == "jobs.replay") {
-          ASSIGN_OR_RETURN(const std::string id, Needed(asked, "id"));
+          ASSIGN_OR_RETURN(const std::string id, protocol::RequiredText(asked, "id"));
           return One(store, running, op, id, now_ms, json);
         }
         return BadControl("op",

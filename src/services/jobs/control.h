@@ -1,11 +1,11 @@
-// Control requests of `tutti jobs`, over the jobs of all owners: one JSON object for the request
-// and one for the answer (protocol/control.h).
+// Control requests about the jobs of all owners (protocol/control.h), from `tutti jobs` and from
+// the routes below /admin.
 //
 // {"op":"jobs.list","status":"queued","tenant":"home","limit":20,"after":"job_..."}
-//     -> {"ok":true,"jobs":[{...,"tenant":...}],"more":false,"paused":["home"]}
-// {"op":"jobs.show","id":"job_..."}                     -> {"ok":true,"job":{...}}
+//     -> {"jobs":[{...,"tenant":...}],"more":false,"paused":["home"]}
+// {"op":"jobs.show","id":"job_..."}                     -> {"job":{...}}
 //     jobs.cancel and jobs.replay have the same members and answer
-// {"op":"jobs.pause","tenant":"home"}, also jobs.resume -> {"ok":true}
+// {"op":"jobs.pause","tenant":"home"}, also jobs.resume -> {}
 //
 // `op`, the id, and the tenant of a pause are required; other members are optional. Errors: those
 // of Jobs.
@@ -15,6 +15,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/status.h"
 #include "store/store.h"
 
 namespace tutti::jobs {
@@ -24,7 +25,7 @@ class Jobs;
 bool IsJobsRequest(std::string_view request);
 // `running`: null if this process runs no jobs. Waits for the disk and, after a cancel, for the
 // job's end. Any thread but the strand of the jobs.
-std::string HandleControl(store::Store& store, Jobs* running, std::string_view request,
-                          int64_t now_ms);
+Result<std::string> HandleControl(store::Store& store, Jobs* running, std::string_view request,
+                                  int64_t now_ms);
 
 }  // namespace tutti::jobs

@@ -117,7 +117,8 @@ bool IsUsageRequest(std::string_view request) {
          protocol::ControlOperation(document->root().get_object()).starts_with("usage.");
 }
 
-std::string HandleControl(store::Store& store, const KeyNames& names, std::string_view request) {
+Result<std::string> HandleControl(store::Store& store, const KeyNames& names,
+                                  std::string_view request) {
   return protocol::AnswerControl(request, kMaxRequestBytes, kMaxValues,
                                  [&](const JsonObject& object, JsonWriter* json) -> Status {
                                    const std::string_view op = protocol::ControlOperation(object);

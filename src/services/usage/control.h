@@ -1,12 +1,11 @@
-// Control requests of `tutti usage`: one JSON object for the request and one for the answer. They
-// come through a server's control socket, or the command opens the store itself.
+// Control requests of `tutti usage` (protocol/control.h). They come through a server's control
+// socket, or the command opens the store itself.
 //
 // {"op":"usage.sums","by":"key","from_ms":0,"to_ms":1800000000000}
-//     -> {"ok":true,"sums":[{"group":"key:a1","name":"robot","requests":2,...},...]}
+//     -> {"sums":[{"group":"key:a1","name":"robot","requests":2,...},...]}
 // {"op":"usage.rows","form":"csv","from_ms":0,"to_ms":...,"after_ms":0,"after_id":0}
-//     -> {"ok":true,"lines":"...","rows":500,"after_ms":...,"after_id":...}: a page, and where the
+//     -> {"lines":"...","rows":500,"after_ms":...,"after_id":...}: a page, and where the
 //        next one begins; one without rows is the last
-// or {"ok":false,"code":"invalid_value","message":"..."}.
 //
 // `by`: tenant, key, user, model, route or day. `form`: csv or json (a line each). Times are
 // milliseconds since 1970; a stretch of them is [from, to). What may be left out: from_ms (0),
@@ -30,6 +29,7 @@ bool IsUsageRequest(std::string_view request);
 using KeyNames = std::function<Result<std::map<std::string, std::string>>()>;
 
 // Waits for the disk: not for an io thread.
-std::string HandleControl(store::Store& store, const KeyNames& names, std::string_view request);
+Result<std::string> HandleControl(store::Store& store, const KeyNames& names,
+                                  std::string_view request);
 
 }  // namespace tutti::usage

@@ -8,6 +8,7 @@
 #include <memory>
 #include <string>
 
+#include "protocol/control.h"
 #include "protocol/json/json.h"
 #include "services/usage/ledger_rows.h"
 
@@ -43,7 +44,7 @@ class UsageControlTest : public ::testing::Test {
     const auto names = []() -> Result<std::map<std::string, std::string>> {
       return std::map<std::string, std::string>{{"key:a", "robot"}, {"key:c", "unused"}};
     };
-    return HandleControl(*store_, names, request);
+    return protocol::ControlLine(HandleControl(*store_, names, request));
   }
   // All pages of an export.
   std::string Export(const std::string& form, const std::string& more) {
