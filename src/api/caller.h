@@ -67,6 +67,13 @@ struct RateLimits {
   std::optional<RateLimit> requests, tokens;
 };
 
+// One limit of a caller's key or tenant, and what is left of it.
+struct CallerLimitState {
+  std::string_view limit;  // a name of kCallerLimits
+  std::string_view of;     // "tenant" or "key"
+  RateLimit state;
+};
+
 // Observer of one request, called by its TokenStream; services/admission implements it to count
 // usage. All calls come from the stream's writer thread, must be cheap and must not block. An
 // observer that is destroyed without End() belongs to a request that was refused.

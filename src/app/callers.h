@@ -8,7 +8,9 @@
 #include <string>
 #include <string_view>
 #include <thread>
+#include <vector>
 
+#include "api/caller.h"
 #include "api/inference.h"
 #include "app/config/settings.h"
 #include "base/log.h"
@@ -41,6 +43,10 @@ class Callers {
   Status Configure(const Settings& settings, bool apply);
   // Ends the requests of a credential that is no longer valid.
   void Revoke(std::string_view credential) { admission_.Revoke(credential); }
+  // As Admission::LimitsLeft.
+  std::vector<api::CallerLimitState> LimitsLeft(const api::Caller& caller) const {
+    return admission_.LimitsLeft(caller);
+  }
   const limits::Limiter& limiter() const { return limiter_; }
   const usage::Ledger& ledger() const { return ledger_; }
   // Waits until all usage recorded so far is written; returns the error if that failed. After the

@@ -111,6 +111,11 @@ std::optional<api::RateLimit> ToRateLimit(const std::optional<limits::LimitView>
   return api::RateLimit{view->limit, view->remaining, view->reset};
 }
 
+// As in grants, where one name differs.
+std::string_view CallerNameOf(limits::LimitKind kind) {
+  return kind == limits::LimitKind::kDayTokens ? "daily_tokens" : limits::NameOf(kind);
+}
+
 }  // namespace
 
 Result<std::map<std::string, double, std::less<>>> ReadWeights(std::string_view text) {
@@ -353,6 +358,25 @@ Result<limits::Reservation> Admission::Reserve(const Asked& asked) {
   if (asked.rate_limits != nullptr)
     *asked.rate_limits = {ToRateLimit(view.requests), ToRateLimit(view.tokens)};
   return reserved;
+}
+
+std::vector<api::CallerLimitState> Admission::LimitsLeft(const api::Caller& caller) const {
+  const std::shared_ptr<const Policy> policy = this->policy();
+  const std::array<limits::Subject, 2> subjects = {{
+      {limits::SubjectKind::kTenant, caller.tenant, policy->tenant, caller.tenant},
+      {limits::SubjectKind::kKey, caller.credential, RulesOf(caller.limits, policy->key),
+       caller.tenant},
+  }};
+  std::vector<api::CallerLimitState> states;
+  for (const limits::Subject& subject : subjects) {
+    if (subject.rules == limits::Rules()) continue;
+    for (const limits::KindView& each : deps_.limiter->Look(subject)) {
+      states.push_back({.limit = CallerNameOf(each.kind),
+                        .of = limits::NameOf(subject.kind),
+                        .state = {each.view.limit, each.view.remaining, each.view.reset}});
+    }
+  }
+  return states;
 }
 
 Result<std::shared_ptr<Admission::Request>> Admission::Admit(const Asked& asked) {

@@ -156,6 +156,10 @@ class Admission final : public api::Inference {
   // one.
   void SetPolicy(Policy policy);
 
+  // What is left of the caller's limits and of its tenant's, which it shares. Limits at single
+  // models are not included. Any thread.
+  std::vector<api::CallerLimitState> LimitsLeft(const api::Caller& caller) const;
+
   // Ends all requests of a credential that is no longer valid; returns their number.
   size_t Revoke(std::string_view credential) { return running_->Revoke(credential); }
   // Counts usage from before the start of this process toward today's quotas, greatest users first.

@@ -410,6 +410,28 @@ TEST_F(AdmissionTest, TheLimitsOfATenantHoldForItsKeysTogether) {
 }
 
 // All kinds of ends: the sum of the rows equals the sum over the streams.
+TEST_F(AdmissionTest, ShowsWhatIsLeftOfKeyAndTenant) {
+  Policy policy;
+  policy.tenant.requests_per_minute = 100;
+  policy.key.concurrency = 7;
+  Start(std::move(policy));
+  inference_.on_generate = [](const std::shared_ptr<FakeGeneration>& generation) {
+    generation->AppendAnswer({"one"});
+    return OkStatus();
+  };
+  const api::CallerRef caller = Caller({.daily_tokens = 500});
+  EXPECT_TRUE(admission_->Generate(Ask(caller), nullptr).ok());
+  std::vector<std::string> shown;
+  for (const api::CallerLimitState& each : admission_->LimitsLeft(*caller)) {
+    shown.push_back(std::string(each.of) + " " + std::string(each.limit) + " " +
+                    std::to_string(each.state.limit));
+  }
+  EXPECT_THAT(shown, ::testing::ElementsAre("tenant requests_per_minute 100", "key concurrency 7",
+                                            "key daily_tokens 500"));
+  EXPECT_EQ(admission_->LimitsLeft(*caller)[0].state.remaining, 99);
+  EXPECT_EQ(admission_->LimitsLeft(*Caller({}, {}, "key:b", "other"))[0].state.remaining, 100);
+}
+
 TEST_F(AdmissionTest, TheLedgerAddsUp) {
   Start();
   int64_t prompt = 0, cached = 0, output = 0;

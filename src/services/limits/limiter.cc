@@ -374,6 +374,21 @@ Status Limiter::AddToDay(const Subject& subject, int64_t tokens) {
   return OkStatus();
 }
 
+std::vector<KindView> Limiter::Look(const Subject& subject) {
+  const std::string key = KeyOf(subject);
+  Shard& shard = *shards_[ShardOf(key)];
+  const MutexLock guard(shard.mutex);
+  const Moment moment = Now();
+  if (const auto found = shard.index.find(key); found != shard.index.end()) {
+    SubjectState& state = found->second->state;
+    state.SetRules(subject.rules, moment.now);
+    return state.Views(moment, SharingNow());
+  }
+  SubjectState unused;
+  unused.SetRules(subject.rules, moment.now);
+  return unused.Views(moment);
+}
+
 size_t Limiter::DropIdle() {
   size_t dropped = 0;
   for (const auto& shard : shards_) {

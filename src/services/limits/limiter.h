@@ -101,6 +101,9 @@ class Limiter {
   Result<Reservation> Reserve(std::span<const Subject> subjects, const Estimate& estimate,
                               RateLimitView* view = nullptr);
 
+  // What is left of each limit of a subject now. Reserves nothing, and remembers no new subject.
+  std::vector<KindView> Look(const Subject& subject);
+
   // Counts usage from before the start of this process (usage/ledger_rows.h) toward today's quota.
   // Errors: as Reserve.
   Status AddToDay(const Subject& subject, int64_t tokens);

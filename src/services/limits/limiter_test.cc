@@ -225,6 +225,36 @@ TEST_F(LimiterTest, QueuedTokensAreGivenBackWhenTheRequestHasItsTurn) {
   EXPECT_EQ(Reserve(subjects, {.queued_tokens = 1001}).status().reason(), "request_exceeds_limit");
 }
 
+TEST_F(LimiterTest, ALookShowsWhatIsLeftAndTakesNothing) {
+  const Subject key = Key("k", {.requests_per_minute = 10,
+                                .tokens_per_minute = 100,
+                                .concurrency = 2,
+                                .queued_tokens = 50,
+                                .tokens_per_day = 1000});
+  const auto left = [&](LimitKind kind) -> int64_t {
+    for (const KindView& each : limiter_->Look(key)) {
+      if (each.kind == kind) return each.view.remaining;
+    }
+    return -1;
+  };
+  EXPECT_EQ(limiter_->Look(key).size(), 5u);
+  EXPECT_EQ(left(LimitKind::kRequests), 10);
+  EXPECT_EQ(left(LimitKind::kDayTokens), 1000);
+  EXPECT_EQ(left(LimitKind::kWindow), -1) << "the rules have no such limit";
+  EXPECT_EQ(limiter_->subjects(), 0u) << "a look remembers no subject";
+  Result<Reservation> reservation = Reserve({key}, {.tokens = 30, .queued_tokens = 20});
+  ASSERT_TRUE(reservation.ok());
+  for (int i = 0; i < 100; ++i) EXPECT_EQ(left(LimitKind::kRequests), 9);
+  EXPECT_EQ(left(LimitKind::kTokens), 70);
+  EXPECT_EQ(left(LimitKind::kConcurrency), 1);
+  EXPECT_EQ(left(LimitKind::kQueuedTokens), 30);
+  EXPECT_EQ(left(LimitKind::kDayTokens), 970);
+  reservation->Settle(10);
+  EXPECT_EQ(left(LimitKind::kTokens), 90);
+  EXPECT_EQ(left(LimitKind::kConcurrency), 2);
+  EXPECT_EQ(view_.tokens->remaining, 70) << "as the headers of the request had it";
+}
+
 TEST_F(LimiterTest, ADaysTokensEndAtMidnightByUtc) {
   const std::vector<Subject> subjects = {Key("k", {.tokens_per_day = 1000})};
   unix_s_ = kMidnight + 86'400 - 100;

@@ -67,6 +67,12 @@ struct LimitView {
   Duration reset{0};      // until the limit is full again, without further use
 };
 
+// One limit of a subject, by its kind.
+struct KindView {
+  LimitKind kind = LimitKind::kRequests;
+  LimitView view;
+};
+
 // The tightest of all subjects' limits: least remaining, then longest reset.
 struct RateLimitView {
   std::optional<LimitView> requests, tokens;  // none: no such limit

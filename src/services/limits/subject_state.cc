@@ -240,38 +240,66 @@ void SubjectState::Undo(const Taken& taken, const Moment& moment) {
     shared_->requests.GiveBack(1);
 }
 
-void SubjectState::FillView(const Moment& moment, RateLimitView* view,
-                            const Sharing& sharing) const {
+template <class See>
+void SubjectState::EachView(const Moment& moment, const Sharing& sharing, const See& see) const {
   const TimePoint now = moment.now;
   if (rules_.requests_per_minute > 0) {
     const Rate rate = PerMinute(rules_.requests_per_minute);
-    view->LowerRequests(
-        {rate.limit, requests_.Remaining(rate, now), requests_.UntilFull(rate, now)});
+    see(LimitKind::kRequests,
+        LimitView{rate.limit, requests_.Remaining(rate, now), requests_.UntilFull(rate, now)});
   }
   if (rules_.window.limit > 0) {
-    view->LowerRequests({rules_.window.limit, window_.Remaining(rules_.window, now),
-                         window_.UntilFull(rules_.window, now)});
+    see(LimitKind::kWindow, LimitView{rules_.window.limit, window_.Remaining(rules_.window, now),
+                                      window_.UntilFull(rules_.window, now)});
   }
   if (rules_.tokens_per_minute > 0) {
     const Rate rate = PerMinute(rules_.tokens_per_minute);
-    view->LowerTokens({rate.limit, tokens_.Remaining(rate, now), tokens_.UntilFull(rate, now)});
+    see(LimitKind::kTokens,
+        LimitView{rate.limit, tokens_.Remaining(rate, now), tokens_.UntilFull(rate, now)});
+  }
+  // When requests end is not known.
+  if (const int64_t most = rules_.concurrency; most > 0) {
+    see(LimitKind::kConcurrency,
+        LimitView{most, std::max<int64_t>(most - in_flight_, 0), Duration(0)});
+  }
+  if (const int64_t most = rules_.queued_tokens; most > 0) {
+    see(LimitKind::kQueuedTokens,
+        LimitView{most, std::max<int64_t>(most - queued_tokens_, 0), Duration(0)});
   }
   if (const int64_t most = rules_.tokens_per_day; most > 0) {
     const int64_t used = UsedOn(DayOf(moment.unix_s));
-    view->LowerTokens(
-        {most, std::max<int64_t>(most - used, 0), used > 0 ? UntilNextDay(moment) : Duration(0)});
+    see(LimitKind::kDayTokens, LimitView{most, std::max<int64_t>(most - used, 0),
+                                         used > 0 ? UntilNextDay(moment) : Duration(0)});
   }
   if (!sharing.up) return;
   EachLease(moment,
             [&](const Lease* lease, LimitKind limit, const Quota& quota, const std::string&) {
               const int64_t left = lease->Remaining(quota, now);
-              const LimitView shown = {quota.limit, left, UntilShared(quota, left, moment)};
-              if (limit == LimitKind::kRequests) {
-                view->LowerRequests(shown);
-              } else {
-                view->LowerTokens(shown);
-              }
+              see(limit, LimitView{quota.limit, left, UntilShared(quota, left, moment)});
             });
+}
+
+void SubjectState::FillView(const Moment& moment, RateLimitView* view,
+                            const Sharing& sharing) const {
+  EachView(moment, sharing, [view](LimitKind kind, const LimitView& limit) {
+    // The others have no header.
+    if (kind == LimitKind::kRequests || kind == LimitKind::kWindow) view->LowerRequests(limit);
+    if (kind == LimitKind::kTokens || kind == LimitKind::kDayTokens) view->LowerTokens(limit);
+  });
+}
+
+std::vector<KindView> SubjectState::Views(const Moment& moment, const Sharing& sharing) const {
+  std::vector<KindView> views;
+  EachView(moment, sharing, [&views](LimitKind kind, const LimitView& limit) {
+    const auto same = std::find_if(views.begin(), views.end(),
+                                   [kind](const KindView& each) { return each.kind == kind; });
+    if (same == views.end()) {
+      views.push_back({kind, limit});
+    } else if (limit.remaining < same->view.remaining) {
+      same->view = limit;
+    }
+  });
+  return views;
 }
 
 bool SubjectState::AtRest(const Moment& moment) const {

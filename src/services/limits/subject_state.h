@@ -91,6 +91,8 @@ class SubjectState {
   void Failed(const SharedAsk& ask, TimePoint now);
 
   void FillView(const Moment& moment, RateLimitView* view, const Sharing& sharing = {}) const;
+  // Each limit that the rules have, in the order of LimitKind.
+  std::vector<KindView> Views(const Moment& moment, const Sharing& sharing = {}) const;
   bool AtRest(const Moment& moment) const;
   int64_t in_flight() const { return in_flight_; }
   int64_t queued_tokens() const { return queued_tokens_; }
@@ -106,6 +108,10 @@ class SubjectState {
   // Calls look(lease, limit's kind, quota, key) for each existing lease.
   template <class Look>
   void EachLease(const Moment& moment, const Look& look) const;
+
+  // Calls see(limit's kind, view) for each limit of the rules, and again for what is shared of it.
+  template <class See>
+  void EachView(const Moment& moment, const Sharing& sharing, const See& see) const;
 
   int64_t UsedOn(int64_t day) const { return day > day_ ? 0 : day_tokens_; }
   void SettleDay(const Taken& taken, int64_t used);
