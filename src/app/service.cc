@@ -165,7 +165,15 @@ Servers::Servers(const http::HttpOptions& http, const rpc::GrpcOptions& grpc, bo
                    .reload = deps_.reload,
                    .live = deps_.live,
                    .traces = deps_.traces,
-                   .errors = deps_.errors}) {
+                   .errors = deps_.errors,
+                   .operate =
+                       [state = deps_.state](std::string request, std::string by, auto done) {
+                         state->Operate(std::move(request), std::move(by), std::move(done));
+                       },
+                   .limits_left =
+                       [state = deps_.state](const api::Caller& caller) {
+                         return state->callers().LimitsLeft(caller);
+                       }}) {
   if (!with_grpc) return;
   grpc_ = std::make_unique<rpc::GrpcServer>(
       grpc, rpc::GrpcServer::Dependencies{.inference = &deps_.state->inference(),

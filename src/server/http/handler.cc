@@ -153,7 +153,22 @@ Status CheckNoJobs(const HttpRequest& request) {
   return OkStatus();
 }
 
-bool Has(const HttpServer::Dependencies& deps, Needs needs) {
+const char* WhatIsMissing(Needs needs) {
+  switch (needs) {
+    case Needs::kAdapters:
+      return "adapters cannot be loaded at run time; start with --lora-folder";
+    case Needs::kLibrary:
+      return "the models of this server are those of its workers; change them there";
+    case Needs::kOperate:
+      return "this server keeps no keys, users, jobs and batches";
+    default:
+      return "this server keeps no responses, conversations, jobs and files";
+  }
+}
+
+}  // namespace
+
+bool Offers(const HttpServer::Dependencies& deps, Needs needs) {
   const bool dialogs = deps.responses != nullptr && deps.sessions != nullptr;
   switch (needs) {
     case Needs::kNothing:
@@ -172,22 +187,11 @@ bool Has(const HttpServer::Dependencies& deps, Needs needs) {
       return deps.adapters != nullptr;
     case Needs::kLibrary:
       return deps.library != nullptr;
+    case Needs::kOperate:
+      return deps.operate != nullptr;
   }
   return false;
 }
-
-const char* WhatIsMissing(Needs needs) {
-  switch (needs) {
-    case Needs::kAdapters:
-      return "adapters cannot be loaded at run time; start with --lora-folder";
-    case Needs::kLibrary:
-      return "the models of this server are those of its workers; change them there";
-    default:
-      return "this server keeps no responses, conversations, jobs and files";
-  }
-}
-
-}  // namespace
 
 std::unique_ptr<Handler> MakeHandler(const Route& route, Connection& connection) {
   if (WantsJob(route, connection)) return MakeRespondAsyncHandler(route.id, connection);
@@ -198,7 +202,7 @@ std::unique_ptr<Handler> MakeHandler(const Route& route, Connection& connection)
 }
 
 std::unique_ptr<Handler> MakeRouteHandler(const Route& route, Connection& connection) {
-  if (Has(connection.context().deps, route.handler.needs))
+  if (Offers(connection.context().deps, route.handler.needs))
     return route.handler.make(route.id, connection);
   return std::make_unique<RefusalHandler>(
       Status(StatusCode::kUnimplemented, "not_implemented", WhatIsMissing(route.handler.needs)),

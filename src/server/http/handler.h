@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "base/clock.h"
+#include "server/http/connection/http_server.h"
 #include "server/http/connection/response.h"
 #include "server/http/routes.h"
 #include "services/batches/files.h"
@@ -42,6 +43,9 @@ class Handler {
   virtual void OnDrain() {}  // the server stops once no request is being answered
 };
 
+// Whether a server with these dependencies offers the routes that need it.
+bool Offers(const HttpServer::Dependencies& deps, Needs needs);
+
 std::unique_ptr<Handler> MakeHandler(const Route& route, Connection& connection);
 // Makes the handler of a request that is neither a repetition (TakesIdempotencyKey) nor a job
 // (WantsJob).
@@ -49,13 +53,17 @@ std::unique_ptr<Handler> MakeRouteHandler(const Route& route, Connection& connec
 
 // Answers that are known at once: models, health, metrics (handler.cc).
 std::unique_ptr<Handler> MakeImmediateHandler(RouteId route, Connection& connection);
-// Changes of the server by its operator (admin_handler.cc).
+// Changes of the server by its operator (admin_handler.cc); keys, users, jobs and batches of all
+// tenants (operator_handler.cc).
 std::unique_ptr<Handler> MakeAdminHandler(RouteId route, Connection& connection);
 // The live state, once or as events, and the traces of a request (live_handler.cc).
 std::unique_ptr<Handler> MakeLiveHandler(RouteId route, Connection& connection);
 // GET /, which browsers get the page from, and the page's files (web/web_handler.cc).
 std::unique_ptr<Handler> MakeRootHandler(RouteId route, Connection& connection);
 std::unique_ptr<Handler> MakeWebHandler(RouteId route, Connection& connection);
+std::unique_ptr<Handler> MakeOperatorHandler(RouteId route, Connection& connection);
+// The caller itself (caller_handler.cc).
+std::unique_ptr<Handler> MakeCallerHandler(RouteId route, Connection& connection);
 // Loading and unloading of models (models_handler.cc).
 std::unique_ptr<Handler> MakeModelsHandler(RouteId route, Connection& connection);
 // The four generating routes (generation_handler.cc), those of encoders (encoding_handler.cc),

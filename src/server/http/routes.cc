@@ -24,6 +24,8 @@ constexpr RouteHandler kAdmin{MakeAdminHandler};
 constexpr RouteHandler kLive{MakeLiveHandler};
 constexpr RouteHandler kRoot{MakeRootHandler};
 constexpr RouteHandler kWeb{MakeWebHandler};
+constexpr RouteHandler kMe{MakeCallerHandler};
+constexpr RouteHandler kOperator{MakeOperatorHandler, Needs::kOperate};
 constexpr RouteHandler kModelControl{MakeModelsHandler};
 constexpr RouteHandler kGeneration{MakeGenerationHandler};
 constexpr RouteHandler kTokenizer{MakeTokenizerHandler};
@@ -84,6 +86,11 @@ constexpr Route KserveRoute(std::string_view pattern, std::string_view method, R
           .errors = protocol::ErrorForm::kKserve,
           .body = BodyKind::kTensors,
           .versioned = pattern.starts_with(kOfModel)};
+}
+
+// A route of operators, for a control request.
+constexpr Route OperatorRoute(std::string_view pattern, std::string_view method, RouteId id) {
+  return {pattern, method, id, to::kOperator, kOperate};
 }
 
 // The first that fits counts.
@@ -211,12 +218,34 @@ constexpr auto kRoutes = std::to_array<Route>({
     {"/version", "GET", RouteId::kVersion, to::kImmediate, kModels},
     {"/load", "GET", RouteId::kLoad, to::kImmediate, kMetrics},
     {"/metrics", "GET", RouteId::kMetrics, to::kImmediate, kMetrics},
+    {"/v1/me", "GET", RouteId::kMe, to::kMe, kKnown},
     {"/admin/reload", "POST", RouteId::kReload, to::kAdmin, kOperate},
     {"/admin/state", "GET", RouteId::kLiveState, to::kLive, kOperate},
     {"/admin/events", "GET", RouteId::kLiveEvents, to::kLive, kOperate},
     {"/admin/requests/{id}", "GET", RouteId::kRequestTrace, to::kLive, kOperate},
     {"/web/config", "GET", RouteId::kWebConfig, to::kWeb, kAnybody, OpKind::kOther, kOpen},
     {"/web/{id}", "GET", RouteId::kWebFile, to::kWeb, kAnybody, OpKind::kOther, kOpen},
+    OperatorRoute("/admin/keys", "GET", RouteId::kAdminKeys),
+    OperatorRoute("/admin/keys", "POST", RouteId::kAdminKeyCreate),
+    OperatorRoute("/admin/keys/{part}", "POST", RouteId::kAdminKeyUpdate),
+    OperatorRoute("/admin/keys/{part}", "DELETE", RouteId::kAdminKeyRevoke),
+    OperatorRoute("/admin/keys/{part}/rotate", "POST", RouteId::kAdminKeyRotate),
+    OperatorRoute("/admin/users", "GET", RouteId::kAdminUsers),
+    OperatorRoute("/admin/users", "POST", RouteId::kAdminUserCreate),
+    OperatorRoute("/admin/users/{part}", "DELETE", RouteId::kAdminUserDelete),
+    OperatorRoute("/admin/users/{part}/password", "POST", RouteId::kAdminUserPassword),
+    OperatorRoute("/admin/users/{part}/enable", "POST", RouteId::kAdminUserEnable),
+    OperatorRoute("/admin/users/{part}/disable", "POST", RouteId::kAdminUserDisable),
+    OperatorRoute("/admin/jobs", "GET", RouteId::kAdminJobs),
+    OperatorRoute("/admin/jobs/pause", "POST", RouteId::kAdminJobsPause),
+    OperatorRoute("/admin/jobs/resume", "POST", RouteId::kAdminJobsResume),
+    OperatorRoute("/admin/jobs/{part}", "GET", RouteId::kAdminJob),
+    OperatorRoute("/admin/jobs/{part}/cancel", "POST", RouteId::kAdminJobCancel),
+    OperatorRoute("/admin/jobs/{part}/replay", "POST", RouteId::kAdminJobReplay),
+    OperatorRoute("/admin/usage", "GET", RouteId::kAdminUsage),
+    OperatorRoute("/admin/batches", "GET", RouteId::kAdminBatches),
+    OperatorRoute("/admin/batches/{part}", "GET", RouteId::kAdminBatch),
+    OperatorRoute("/admin/batches/{part}/cancel", "POST", RouteId::kAdminBatchCancel),
     {"/livez", "GET", RouteId::kLive, to::kImmediate, kAnybody, OpKind::kOther, kOpen, kProbe},
     {"/healthz", "GET", RouteId::kLive, to::kImmediate, kAnybody, OpKind::kOther, kOpen},
     {"/ping", "GET", RouteId::kLive, to::kImmediate, kAnybody, OpKind::kOther, kOpen},

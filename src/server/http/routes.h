@@ -114,6 +114,28 @@ enum class RouteId {
   kRequestTrace,  // GET /admin/requests/{id}
   kWebFile,       // of the page
   kWebConfig,
+  kMe,  // GET /v1/me
+  kAdminKeys,
+  kAdminKeyCreate,
+  kAdminKeyUpdate,
+  kAdminKeyRevoke,
+  kAdminKeyRotate,
+  kAdminUsers,
+  kAdminUserCreate,
+  kAdminUserDelete,
+  kAdminUserPassword,
+  kAdminUserEnable,
+  kAdminUserDisable,
+  kAdminJobs,
+  kAdminJob,
+  kAdminJobCancel,
+  kAdminJobReplay,
+  kAdminJobsPause,
+  kAdminJobsResume,
+  kAdminUsage,
+  kAdminBatches,
+  kAdminBatch,
+  kAdminBatchCancel,
   kLive,
   kReady,
   kStarted,
@@ -156,6 +178,7 @@ enum class Needs : uint8_t {
   kBatches,
   kAdapters,  // loading adapters at run time
   kLibrary,   // fetching and naming models at run time
+  kOperate,   // control requests of operators
 };
 
 // How a route is answered.

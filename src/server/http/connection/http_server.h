@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "api/adapter_control.h"
+#include "api/caller.h"
 #include "api/inference.h"
 #include "api/live_state.h"
 #include "api/request_trace.h"
@@ -172,6 +173,13 @@ class HttpServer {
     api::LiveSource* live = nullptr;  // null: the engines are not in this process
     api::RequestTraces* traces = nullptr;
     telemetry::RecentErrors* errors = nullptr;
+    // For the other routes below /admin: executes a control request (protocol/control.h) of the
+    // operator with credential `by`, and passes the answer to `done`, once, on any thread. Does not
+    // block; any thread. May be null.
+    using OperatorAnswer = std::function<void(Result<std::string>)>;
+    std::function<void(std::string request, std::string by, OperatorAnswer done)> operate = {};
+    // What is left of a caller's limits. Does not block; any thread. May be null: there are none.
+    std::function<std::vector<api::CallerLimitState>(const api::Caller&)> limits_left = {};
   };
 
   HttpServer(HttpOptions options, Dependencies dependencies);

@@ -6,6 +6,7 @@
 
 #include <array>
 #include <ctime>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -17,10 +18,13 @@
 #include "server/http/connection/http_server.h"
 #include "server/http/testing/fake_models.h"
 #include "server/http/testing/raw_client.h"
+#include "services/auth/control.h"
 #include "services/auth/testing/one_key.h"
 #include "services/batches/batches.h"
+#include "services/batches/control.h"
 #include "services/batches/files.h"
 #include "services/idempotency/keys.h"
+#include "services/jobs/control.h"
 #include "services/jobs/job_rows.h"
 #include "services/jobs/jobs.h"
 #include "services/responses/response_rows.h"
@@ -90,8 +94,25 @@ class ServerTest : public ::testing::Test {
                                                                        nullptr,
                                                                        live_,
                                                                        &traces_,
-                                                                       &errors_});
+                                                                       &errors_,
+                                                                       Operate(),
+                                                                       limits_left_});
     ASSERT_TRUE(server_->Start().ok());
+  }
+  // As app::State, but on the thread that asks.
+  std::function<void(std::string, std::string, HttpServer::Dependencies::OperatorAnswer)>
+  Operate() {
+    if (!has_services_) return nullptr;
+    return [this](const std::string& request, const std::string& by,
+                  const HttpServer::Dependencies::OperatorAnswer& done) {
+      operators_.push_back(by);
+      const int64_t now_s = time(nullptr);
+      if (jobs::IsJobsRequest(request))
+        return done(jobs::HandleControl(*store_, jobs_.get(), request, now_s * 1000));
+      if (batches::IsBatchesRequest(request))
+        return done(batches::HandleControl(*store_, *batches_, request));
+      done(auth::HandleControl(known_->authority(), request, now_s));
+    };
   }
   // Destroys the services of an earlier server; users of a store go before the store.
   void StopServices() {
@@ -179,6 +200,9 @@ class ServerTest : public ::testing::Test {
   const std::string kChatStreamBody =
       R"({"model":"fake","messages":[{"role":"user","content":"hi"}],"stream":true})";
 
+  std::vector<std::string> operators_;  // who made each control request; read it after the answer
+  // Set before StartServer().
+  std::function<std::vector<api::CallerLimitState>(const api::Caller&)> limits_left_;
   api::ModelControl* control_ = nullptr;  // set before StartServer()
   api::ModelLibrary* library_ = nullptr;  // the same
   api::LiveSource* live_ = nullptr;       // the same
