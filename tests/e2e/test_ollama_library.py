@@ -95,6 +95,17 @@ class Library(WithHub):
         self.assertEqual(len(client.ps().models), 4)  # each name of a loaded model
         self.assertEqual(self.text(client, "org/m:Q8_0"), self.text(client, "hf.co/org/m:Q8_0"))
 
+    def test_a_delete_leaves_other_models_of_the_repository(self):
+        self.add("org/m", {"m-Q4_0.gguf": self.gguf, "m-Q8_0.gguf": self.gguf + b"\0"})
+        _, client = self.serve("--pull", "on-demand")
+        for name in ("org/m:Q8_0", "org/m"):
+            self.assertEqual(client.pull(name).status, "success")
+        answer = self.text(client, "org/m:Q8_0")
+        self.assertEqual(client.delete("org/m").status, "success")
+        client.generate("org/m:Q8_0", "", keep_alive=0)
+        eventually(lambda: [model.model for model in client.ps().models] == [MODEL + ":latest"])
+        self.assertEqual(self.text(client, "org/m:Q8_0"), answer)  # loaded again, from its files
+
     def test_what_the_files_are_is_shown(self):
         self.add("org/folder", folder_files())
         _, client = self.serve("--pull", "on-demand")

@@ -213,8 +213,12 @@ Status ModelLibrary::Fetch(Job& job, uint64_t* fetched) {
   *fetched = pulled.fetched;
   ModelRef ref{.served_name = ServedNameOf(job.name(), name), .path = pulled.path};
   RETURN_IF_ERROR(CheckServedName(ref.served_name));
-  return manager_.AddPulled(std::move(ref), [folder = options_.hub.cache_folder, name] {
-    return models::HubCache(folder).Remove(name).status();
+  // The files of this model alone: without a revision the name may mean all of the repository, of
+  // which other models may be listed.
+  models::HubName removed = name;
+  removed.revision = pulled.commit;
+  return manager_.AddPulled(std::move(ref), [folder = options_.hub.cache_folder, removed] {
+    return models::HubCache(folder).Remove(removed).status();
   });
 }
 

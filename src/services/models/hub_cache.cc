@@ -490,6 +490,11 @@ Result<uint64_t> HubCache::Remove(const HubName& name) const {
     if (unlink(path.c_str()) != 0) return CacheError(path, errno);
     bytes += size;
   }
+  // The last model of the repository leaves nothing.
+  if (used.empty() && NamesIn(folder + "/blobs").empty()) {
+    fs::remove_all(folder, error);
+    fs::remove_all(folder_ + "/.locks/" + fs::path(folder).filename().string(), error);
+  }
   return bytes;
 }
 

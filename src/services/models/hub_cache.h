@@ -85,7 +85,8 @@ class HubCache {
   // Gives blobs the names of files: `files` in this order, then the revision. Errors: cache_error.
   Status Publish(const HubName& name, const std::string& commit, const FileChoice& choice) const;
 
-  // Removes a model's files, its blobs that no other file uses, and what a pull left unfinished.
+  // Removes a model's files, its blobs that no other file uses, and what a pull left unfinished. A
+  // name without a quant and a revision means all of the repository.
   // Returns the bytes. Errors: model_not_pulled; cache_busy while one of its blobs is being
   // written.
   Result<uint64_t> Remove(const HubName& name) const;

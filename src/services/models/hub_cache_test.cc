@@ -147,6 +147,20 @@ TEST_F(HubCacheTest, RemovesWhatNoOtherSnapshotUses) {
   EXPECT_EQ(cache_.Remove(*ParseHubName("o/m")).status().reason(), "model_not_pulled");
 }
 
+// Regression: a server that removed o/m removed o/m:Q8_0, which it listed, too.
+TEST_F(HubCacheTest, RemovesOneModelByItsCommit) {
+  PutFile(a_, "m-Q8_0.gguf", "1");
+  PutFile(a_, "m-Q4_0.gguf", "2");
+  Put("models--o--m/refs/main", a_);
+  HubName name = *ParseHubName("o/m");
+  name.revision = a_;
+  EXPECT_EQ(cache_.Remove(name).value(), 4U);
+  EXPECT_EQ(Found("o/m:Q4_0"), "model_not_pulled");
+  EXPECT_EQ(Found("o/m:Q8_0"), "models--o--m/snapshots/" + a_ + "/m-Q8_0.gguf");
+  EXPECT_EQ(cache_.Remove(*ParseHubName("o/m:Q8_0")).value(), 4U);
+  EXPECT_FALSE(fs::exists(folder_.File("models--o--m"))) << "it was the last";
+}
+
 TEST_F(HubCacheTest, ABlobThatIsBeingWrittenIsNotRemoved) {
   ASSERT_TRUE(cache_.Prepare("o/m").ok());
   Put("models--o--m/blobs/1.incomplete", "GG");
