@@ -41,6 +41,10 @@ class Callers {
   // Applies the limits, weights, cache scopes and aliases of other settings. On an error nothing
   // changes. `apply` false: only checks them. Errors: invalid_value.
   Status Configure(const Settings& settings, bool apply);
+  // As admission::Admission::CountLoad().
+  Status CountLoad(const api::CallerRef& caller, const std::string& model) {
+    return admission_.CountLoad(caller, model);
+  }
   // Ends the requests of a credential that is no longer valid.
   void Revoke(std::string_view credential) { admission_.Revoke(credential); }
   // As Admission::LimitsLeft.

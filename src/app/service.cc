@@ -161,6 +161,11 @@ Servers::Servers(const http::HttpOptions& http, const rpc::GrpcOptions& grpc, bo
                    .idempotency_keys = &deps_.state->idempotency_keys(),
                    .adapters = deps_.adapters,
                    .control = deps_.control,
+                   .count_load =
+                       [&callers = deps_.state->callers()](const api::CallerRef& caller,
+                                                           const std::string& model) {
+                         return callers.CountLoad(caller, model);
+                       },
                    .library = deps_.library,
                    .reload = deps_.reload,
                    .live = deps_.live,

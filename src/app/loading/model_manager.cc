@@ -166,8 +166,7 @@ Status ModelManager::Start() {
       entry->info = entry->served->info;
       entry->bytes = entry->info.status.memory_bytes;
       entry->known = true;
-      loaded.insert(loaded.end(), entry->on_loaded.begin(), entry->on_loaded.end());
-      entry->on_loaded.clear();
+      for (Done& done : TakeLoads(*entry)) loaded.push_back(std::move(done));
     }
     Publish();
   }
@@ -194,7 +193,8 @@ void ModelManager::Stop() {
     const MutexLock lock(mutex_);
     for (const auto& entry : entries_) {
       names.push_back(entry->ref.served_name);
-      for (std::vector<Done>* list : {&entry->on_loaded, &entry->on_unloaded, &entry->on_removed}) {
+      for (Done& done : TakeLoads(*entry)) left.push_back(std::move(done));
+      for (std::vector<Done>* list : {&entry->on_unloaded, &entry->on_removed}) {
         left.insert(left.end(), list->begin(), list->end());
         list->clear();
       }
@@ -248,13 +248,37 @@ void ModelManager::Load(const std::string& model, Done done) {
   {
     const MutexLock lock(mutex_);
     Entry* const entry = FindLocked(model);
-    status = entry == nullptr ? api::ModelNotFound(model) : WantLocked(*entry, true);
-    if (status.ok() && (entry->state != ModelState::kLoaded || entry->unload)) {
-      entry->on_loaded.push_back(std::move(done));
+    const bool waits = entry != nullptr && (entry->state != ModelState::kLoaded || entry->unload);
+    if (entry == nullptr) {
+      status = api::ModelNotFound(model);
+    } else if (const size_t waiting = waits ? LoadsThatWait() : 0;
+               waits && waiting >= options_.wait_limits.requests) {
+      status = Unavailable("queue_full",
+                           fmt::format("{} calls wait for models that are being loaded, limit {}; "
+                                       "retry later",
+                                       waiting, options_.wait_limits.requests));
+    } else {
+      status = WantLocked(*entry, true);
+    }
+    if (status.ok() && waits) {
+      entry->on_loaded.push_back({std::move(done), clock_.Now()});
       return;
     }
   }
   done(std::move(status));
+}
+
+std::vector<ModelManager::Done> ModelManager::TakeLoads(Entry& entry) {
+  std::vector<Done> taken;
+  for (LoadWait& wait : entry.on_loaded) taken.push_back(std::move(wait.done));
+  entry.on_loaded.clear();
+  return taken;
+}
+
+size_t ModelManager::LoadsThatWait() const {
+  size_t waiting = 0;
+  for (const auto& entry : entries_) waiting += entry->on_loaded.size();
+  return waiting;
 }
 
 void ModelManager::Unload(const std::string& model, Done done) {
@@ -274,7 +298,7 @@ void ModelManager::Unload(const std::string& model, Done done) {
       waits = !Rests(*entry);
       entry->wanted = 0;
       entry->opened.reset();
-      if (entry->state != ModelState::kLoading) loads.swap(entry->on_loaded);
+      if (entry->state != ModelState::kLoading) loads = TakeLoads(*entry);
       if (entry->state == ModelState::kLoading) cancel_load_.store(true);
       if (waits && entry->state != ModelState::kUnloading && !entry->unload) {
         entry->unload = true;
@@ -314,6 +338,7 @@ ModelManager::Stats ModelManager::stats() const {
 
 void ModelManager::Look() {
   gateway_.EndWaiting();
+  EndLateLoads();
   const MutexLock lock(mutex_);
   const TimePoint now = clock_.Now();
   for (const auto& entry : entries_) {
@@ -327,6 +352,29 @@ void ModelManager::Look() {
     entry->why = UnloadReason::kKeepAlive;
     changed_.NotifyAll();
   }
+}
+
+// A load that has begun ends by itself; one that waits for room may wait as long as other models
+// have requests.
+void ModelManager::EndLateLoads() {
+  std::vector<std::pair<Done, Status>> late;
+  {
+    const MutexLock lock(mutex_);
+    const TimePoint now = clock_.Now();
+    for (const auto& entry : entries_) {
+      if (entry->state == ModelState::kLoading) continue;
+      std::erase_if(entry->on_loaded, [&](LoadWait& wait) {
+        if (now - wait.since < options_.wait_limits.time) return false;
+        late.emplace_back(
+            std::move(wait.done),
+            Unavailable("model_loading",
+                        fmt::format("model {} was not loaded within {:.0f} s; retry later",
+                                    entry->ref.served_name, ToSeconds(options_.wait_limits.time))));
+        return true;
+      });
+    }
+  }
+  for (const auto& [done, why] : late) done(why);
 }
 
 // --- the loader thread ---
@@ -537,7 +585,7 @@ void ModelManager::Fail(Entry& entry, const Status& why) {
     entry.wanted = 0;
     entry.unload = false;
     entry.opened.reset();
-    loaded.swap(entry.on_loaded);
+    loaded = TakeLoads(entry);
     unloaded.swap(entry.on_unloaded);
     if (!stopped) ++counts_.failed_loads;
     Publish();
@@ -601,7 +649,7 @@ void ModelManager::RunLoad(Entry& entry, OpenedModel opened) {
     entry.served = served;
     entry.state = ModelState::kLoaded;
     entry.loaded_at = clock_.Now();
-    loaded.swap(entry.on_loaded);
+    loaded = TakeLoads(entry);
     ++counts_.loads;
     counts_.loading += took;
     Publish();

@@ -96,8 +96,8 @@ class ModelManager final : public gateway::ModelSource, public api::ModelControl
   // Abandons a load; ends the thread. Idempotent.
   void Stop();
 
-  // Unloads models whose keep_alive has passed, and ends requests that waited too long. To be
-  // called a few times a second, by one thread.
+  // Unloads models whose keep_alive has passed, and ends requests and calls of Load() that waited
+  // too long. To be called a few times a second, by one thread.
   void Look();
 
   // --- any thread ---
@@ -126,12 +126,18 @@ class ModelManager final : public gateway::ModelSource, public api::ModelControl
 
   // The name may be that of an adapter: then its base is loaded, and the adapter with it.
   Status Want(const std::string& model) override;
+  // At most as many calls wait as requests may; a call whose model is not even being loaded after
+  // the time limit of requests ends with model_loading. Further errors: queue_full.
   void Load(const std::string& model, Done done) override;
   void Unload(const std::string& model, Done done) override;
   void KeepAlive(const std::string& model, Duration keep_alive) override;
   void Rescan() override;
 
  private:
+  struct LoadWait {  // a call of Load()
+    Done done;
+    TimePoint since;
+  };
   struct Entry {
     ModelRef ref;
     std::vector<std::string> aliases;  // further names, by api::ModelLibrary::Copy()
@@ -150,7 +156,8 @@ class ModelManager final : public gateway::ModelSource, public api::ModelControl
     TimePoint wanted_since{};
     bool unload = false;
     UnloadReason why = UnloadReason::kRequest;
-    std::vector<Done> on_loaded, on_unloaded;
+    std::vector<LoadWait> on_loaded;
+    std::vector<Done> on_unloaded;
     // From the reading of the header to the load.
     std::optional<OpenedModel> opened;
     // kLoaded and kUnloading.
@@ -178,6 +185,7 @@ class ModelManager final : public gateway::ModelSource, public api::ModelControl
   };
   enum class Fit : uint8_t { kFits, kWaits, kNever };
 
+  void EndLateLoads();
   void Main();
   Work WaitForWork();
   Work NextWork(TimePoint now) REQUIRES(mutex_);
@@ -193,6 +201,8 @@ class ModelManager final : public gateway::ModelSource, public api::ModelControl
   void RunLoad(Entry& entry, OpenedModel opened);
   void RunRelease(Entry& entry);
   void RunRemove(Entry& entry);
+  static std::vector<Done> TakeLoads(Entry& entry);  // of on_loaded, which is empty afterwards
+  size_t LoadsThatWait() const REQUIRES(mutex_);
   static void CallAll(const std::vector<Done>& all, const Status& status) {
     for (const Done& done : all) done(status);
   }

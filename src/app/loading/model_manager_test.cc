@@ -386,6 +386,29 @@ TEST_F(ModelManagerTest, ACancelledRequestEndsWhileItWaits) {
   EXPECT_EQ(manager_->stats().waiting, 0);
 }
 
+// Regression: calls of Load() for a model that waits for room were neither limited nor ended.
+TEST_F(ModelManagerTest, LoadsThatWaitAreLimitedAndEnd) {
+  Write("a");
+  Write("b", 2);
+  options_.wait_limits.requests = 2;
+  options_.wait_limits.time = milliseconds(20);
+  manager_ = std::make_unique<ModelManager>(options_, inference_, log_);
+  ASSERT_TRUE(manager_->List({}, {}).ok());  // not started: nothing is loaded
+  Outcome first, second, third;
+  manager_->Load("a", first.Done());
+  manager_->Load("b", second.Done());
+  manager_->Load("a", third.Done());
+  EXPECT_EQ(third.Wait().reason(), "queue_full");
+  std::this_thread::sleep_for(milliseconds(30));
+  manager_->Look();
+  EXPECT_EQ(first.Wait().reason(), "model_loading");
+  EXPECT_EQ(second.Wait().reason(), "model_loading");
+  Outcome fourth;
+  manager_->Load("a", fourth.Done());
+  manager_->Stop();
+  EXPECT_EQ(fourth.Wait().reason(), "draining") << "the others have left";
+}
+
 TEST_F(ModelManagerTest, AStopEndsWaitingRequests) {
   Write("a");
   manager_ = std::make_unique<ModelManager>(options_, inference_, log_);

@@ -132,6 +132,20 @@ TEST_F(ModelsTest, OllamasEmptyPromptsLoadAndUnload) {
   EXPECT_THAT(fake_.calls(), ElementsAre("load fake", "keep fake 300.000000", "unload fake"));
 }
 
+// Regression: calls that only load a model were not counted against the limits of their key.
+TEST_F(ModelsTest, OllamasLoadsCountAgainstTheCallersLimits) {
+  count_load_ = [](const api::CallerRef& caller, const std::string& model) {
+    EXPECT_NE(caller, nullptr);
+    EXPECT_EQ(model, "fake");
+    return ResourceExhausted("rate_limit_exceeded", "too many requests");
+  };
+  StartServer();
+  for (const char* body : {R"({"model":"fake"})", R"({"model":"fake","keep_alive":0})"})
+    EXPECT_EQ(Ask(Post("/api/generate", body)).status, 429) << body;
+  EXPECT_EQ(Ask(Post("/api/chat", R"({"model":"fake","messages":[]})")).status, 429);
+  EXPECT_TRUE(fake_.calls().empty());
+}
+
 TEST_F(ModelsTest, OllamasUnloadSparesPinnedModelsWithoutTheScopeAdmin) {
   HttpOptions options;
   options.api_key = "sk-test-0123456789";

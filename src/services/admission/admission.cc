@@ -379,6 +379,17 @@ std::vector<api::CallerLimitState> Admission::LimitsLeft(const api::Caller& call
   return states;
 }
 
+Status Admission::CountLoad(const api::CallerRef& caller, const std::string& model) {
+  if (caller == nullptr || caller->credential.empty()) return NobodyAsks();
+  RETURN_IF_ERROR(deps_.valid(*caller));
+  ASSIGN_OR_RETURN(
+      limits::Reservation counted,
+      Reserve(
+          {.caller = caller, .model = model, .user = "", .route = "", .kind = "", .estimate = {}}));
+  if (counted) counted.Settle(0);
+  return OkStatus();
+}
+
 Result<std::shared_ptr<Admission::Request>> Admission::Admit(const Asked& asked) {
   const auto request = std::make_shared<Request>(running_, asked.caller->credential);
   // Checked after the request is registered, so that a concurrent revocation either is seen here or

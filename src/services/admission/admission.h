@@ -152,6 +152,10 @@ class Admission final : public api::Inference {
     return deps_.inference->Statistics(model);
   }
 
+  // Counts a call that makes the caller's model be loaded, and generates nothing, as one request
+  // of no tokens. Errors: those of `valid`, rate_limit_exceeded, insufficient_quota, overloaded.
+  Status CountLoad(const api::CallerRef& caller, const std::string& model);
+
   // Replaces the policy. Requests that have been admitted keep what they reserved under the old
   // one.
   void SetPolicy(Policy policy);

@@ -124,6 +124,19 @@ TEST_F(AdmissionTest, WhoSaysNotWhoAsksIsRefused) {
   EXPECT_EQ(inference_.generations() + inference_.encodings(), 0u);
 }
 
+// Regression: calls that only load a model were not counted.
+TEST_F(AdmissionTest, LoadsCountAsRequestsOfNoTokens) {
+  Start();
+  const api::CallerRef caller = Caller({.requests_per_minute = 2, .tokens_per_minute = 100});
+  EXPECT_TRUE(admission_->CountLoad(caller, "m").ok());
+  EXPECT_TRUE(admission_->CountLoad(caller, "m").ok());
+  const Status refused = admission_->CountLoad(caller, "m");
+  EXPECT_EQ(refused.reason(), "rate_limit_exceeded");
+  EXPECT_TRUE(refused.retry_after().has_value());
+  EXPECT_EQ(admission_->Generate(Ask(caller), nullptr).status().reason(), "rate_limit_exceeded");
+  EXPECT_EQ(admission_->CountLoad(nullptr, "m").reason(), "internal_error");
+}
+
 TEST_F(AdmissionTest, AModelThatWasNotGivenIsRefusedByEveryName) {
   Start();
   const api::CallerRef only_n = Caller({}, {"n-alias"});

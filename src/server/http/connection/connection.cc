@@ -347,6 +347,7 @@ void Connection::RunHandler(const std::function<void()>& call) {
   }
   in_handler_ = false;
   if (finished_ || phase_ == Phase::kClosed) handler_.reset();
+  if (phase_ == Phase::kClosed) ReleaseRequest();
   if (finished_ && !write_in_flight_ && pending_.empty()) OnFlushed();
   if (phase_ != Phase::kClosed) Reschedule();
 }
@@ -593,6 +594,15 @@ void Connection::Linger() {
   Read();
 }
 
+void Connection::ReleaseRequest() {
+  request_ = HttpRequest();
+  request_context_.Reset();
+  refused_.reset();
+  input_ = {};
+  if (!write_in_flight_) writing_ = {};
+  pending_ = {};
+}
+
 void Connection::Close(bool reset) {
   if (phase_ == Phase::kClosed) return;
   const auto self = shared_from_this();
@@ -601,7 +611,12 @@ void Connection::Close(bool reset) {
   ++handler_serial_;
   body_share_.Release();
   answer_share_.Release();
-  if (!in_handler_) handler_.reset();
+  if (!in_handler_) {
+    handler_.reset();
+    // A callback of Later() may hold this connection for as long as a model is being loaded. In a
+    // handler's call, references to the request may be in use: then RunHandler() does it.
+    ReleaseRequest();
+  }
   parser_.reset();
   transport_->Close(reset);
   loop_->Remove(this);

@@ -153,6 +153,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void NextRequest();
   void Linger();
   void Close(bool reset);
+  void ReleaseRequest();  // frees what a closed connection no longer needs
   TimePoint Due() const;
 
   const std::shared_ptr<IoLoop> loop_;

@@ -164,6 +164,9 @@ class HttpServer {
     api::AdapterControl* adapters = nullptr;  // for /v1/load_lora_adapter and its counterpart
     // For the routes that load and unload models; null: they are not offered.
     api::ModelControl* control = nullptr;
+    // Counts a load by a request without a prompt (Ollama's) against the caller's limits; an error
+    // refuses it. May be null.
+    std::function<Status(const api::CallerRef& caller, const std::string& model)> count_load = {};
     // For Ollama's pull, copy and delete; null: they are not offered.
     api::ModelLibrary* library = nullptr;
     // For POST /admin/reload: reads the configuration again. Blocks for files; any thread. May be

@@ -159,6 +159,10 @@ void LoadOrUnload(Connection& connection, const api::ModelInfo& model,
                   std::optional<Duration> keep_alive, std::function<void(Status)> then) {
   api::ModelControl* const control = connection.context().deps.control;
   if (control == nullptr) return then(OkStatus());
+  if (const auto& count = connection.context().deps.count_load; count != nullptr) {
+    if (Status counted = count(connection.request_context().caller(), model.id); !counted.ok())
+      return then(std::move(counted));
+  }
   if (keep_alive != Duration::zero())
     return LoadEach(connection, ModelsBehind(model), keep_alive, std::move(then));
   // Others may use the base of an adapter and the targets of an alias.

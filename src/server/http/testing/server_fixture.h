@@ -90,6 +90,7 @@ class ServerTest : public ::testing::Test {
                                                                        idempotency_keys_.get(),
                                                                        nullptr,
                                                                        control_,
+                                                                       count_load_,
                                                                        library_,
                                                                        nullptr,
                                                                        live_,
@@ -204,8 +205,9 @@ class ServerTest : public ::testing::Test {
   // Set before StartServer().
   std::function<std::vector<api::CallerLimitState>(const api::Caller&)> limits_left_;
   api::ModelControl* control_ = nullptr;  // set before StartServer()
-  api::ModelLibrary* library_ = nullptr;  // the same
-  api::LiveSource* live_ = nullptr;       // the same
+  std::function<Status(const api::CallerRef&, const std::string&)> count_load_;  // as control_
+  api::ModelLibrary* library_ = nullptr;                                         // the same
+  api::LiveSource* live_ = nullptr;                                              // the same
   api::RequestTraces traces_;
   telemetry::RecentErrors errors_;
   bool has_services_ = true;  // of responses, conversations and jobs; set before StartServer()
