@@ -112,9 +112,14 @@ Status LocalInference::ServeWithAdapters(
   if (draining_.load()) served->BeginDrain();
   gateway_.AddModel(served);
   for (size_t i = 0; i < kept.size(); ++i) {
-    if (adapters[i] == nullptr) continue;
+    // It may have been unloaded, or another one loaded under its name, since its files were read.
+    if (adapters[i] == nullptr || !Keeps(kept[i].ref)) continue;
     Status added = gateway_.AddAdapter(adapters[i], false);
-    if (added.ok()) continue;
+    if (added.ok()) {
+      // An unload between the two lines above did not find it in the gateway.
+      if (!Keeps(kept[i].ref)) (void)gateway_.RemoveAdapter(kept[i].ref.name);
+      continue;
+    }
     if (!kept[i].at_start) {
       AbandonAdapter(kept[i].ref.name, added);
       continue;
@@ -163,6 +168,13 @@ std::vector<LocalInference::KeptAdapter> LocalInference::KeptAdaptersOf(
       adapters.push_back(kept);
   }
   return adapters;
+}
+
+bool LocalInference::Keeps(const AdapterRef& adapter) const {
+  const MutexLock lock(mutex_);
+  return std::any_of(kept_.begin(), kept_.end(), [&](const KeptAdapter& kept) {
+    return kept.ref.name == adapter.name && kept.ref.path == adapter.path;
+  });
 }
 
 void LocalInference::AbandonAdapter(const std::string& name, const Status& why) {

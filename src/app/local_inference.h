@@ -121,6 +121,7 @@ class LocalInference final : public Backend {
     std::string root;
     bool at_start = false;
   };
+  bool Keeps(const AdapterRef& adapter) const;
   std::vector<KeptAdapter> KeptAdaptersOf(const gateway::ServedModel& base);
   // Ends requests that wait for an adapter of run time which cannot be loaded again.
   void AbandonAdapter(const std::string& name, const Status& why);

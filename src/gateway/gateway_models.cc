@@ -169,8 +169,11 @@ Result<std::shared_ptr<const ServedModel>> Gateway::PutAdapter(
   const auto is_base = [&](const auto& served) {
     return served->info.id == model->info.parent && served->engine == model->engine;
   };
-  if (std::none_of(models_.begin(), models_.end(), is_base))
-    return api::ModelNotFound(model->info.parent);
+  if (std::none_of(models_.begin(), models_.end(), is_base)) {
+    const std::string& base = model->info.parent;
+    if (api::FindModel(listed_, base) == nullptr) return api::ModelNotFound(base);
+    return Unavailable("model_loading", "model " + base + " is being unloaded; retry later");
+  }
   const api::ModelInfo* const listed = api::FindModel(listed_, model->info.id);
   if (listed != nullptr && listed->id != model->info.id) return AdapterExists(model->info.id);
   for (auto& served : models_) {

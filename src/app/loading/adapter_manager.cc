@@ -135,7 +135,11 @@ void AdapterManager::Unload(const std::string& name, Done done) {
     Status status = inference_.gateway().RemoveAdapter(name);
     if (kept) status = OkStatus();
     if (status.ok() && options_.unloaded) options_.unloaded();
-    if (status.ok()) log_.Info("adapter.unloaded", {{"name", name}});
+    if (status.ok()) {
+      // Requests may wait for it until its model is loaded.
+      inference_.gateway().FailWaiting(name, api::ModelNotFound(name));
+      log_.Info("adapter.unloaded", {{"name", name}});
+    }
     done(std::move(status));
   });
   if (!queued) done(Unavailable("overloaded", "too many adapters are being loaded; retry later"));

@@ -63,7 +63,8 @@ Status ModelManager::AddPulled(ModelRef ref, std::function<Status()> remove_file
     return entry->ref.path == ref.path && entry->on_removed.empty();
   });
   if (same_files != entries_.end()) return AddAliasLocked(**same_files, ref.served_name);
-  if (FindLocked(ref.served_name) != nullptr) return NameIsTaken(ref.served_name);
+  if (FindLocked(ref.served_name) != nullptr || IsAdapter(ref.served_name))
+    return NameIsTaken(ref.served_name);
   if (entries_.size() >= kMaxModels) {
     return ResourceExhausted("model_limit",
                              fmt::format("{} models are listed, limit {}; remove one of them",
@@ -80,10 +81,16 @@ Status ModelManager::AddPulled(ModelRef ref, std::function<Status()> remove_file
   return OkStatus();
 }
 
+bool ModelManager::IsAdapter(const std::string& name) const {
+  const std::vector<AdapterRef> adapters = inference_.KeptAdapters();
+  return std::any_of(adapters.begin(), adapters.end(),
+                     [&](const AdapterRef& adapter) { return adapter.name == name; });
+}
+
 Status ModelManager::AddAliasLocked(Entry& entry, const std::string& alias) {
   const Entry* const named = FindLocked(alias);
   if (named == &entry) return OkStatus();
-  if (named != nullptr) return NameIsTaken(alias);
+  if (named != nullptr || IsAdapter(alias)) return NameIsTaken(alias);
   if (entry.aliases.size() >= kMaxAliases) {
     return ResourceExhausted("alias_limit",
                              fmt::format("model {} has {} further names, limit {}; remove one",
@@ -234,6 +241,13 @@ void ModelManager::MergeFolder(std::vector<ModelRef> found) {
       if (!Rests(*listed)) continue;
       listed->state = ModelState::kUnloaded;
       listed->failure = OkStatus();
+      continue;
+    }
+    // Else the name would mean the adapter or the file, depending on which is loaded.
+    if (IsAdapter(ref.served_name)) {
+      log_.Warn("models.name_taken",
+                {{"model", ref.served_name},
+                 {"error", "an adapter has this name; unload it or rename the file"}});
       continue;
     }
     auto entry = std::make_unique<Entry>();

@@ -215,6 +215,8 @@ class ModelManager final : public gateway::ModelSource, public api::ModelControl
 
   // By its name or a further one; null if there is none.
   Entry* FindLocked(const std::string& model) const REQUIRES(mutex_);
+  // Whether an adapter, loaded or not, has the name.
+  bool IsAdapter(const std::string& name) const;
   Status AddAliasLocked(Entry& entry, const std::string& alias) REQUIRES(mutex_);
   // OK if the entry may be removed with its files. Errors: model_in_use.
   static Status CheckRemovable(const Entry& entry);

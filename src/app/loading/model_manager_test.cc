@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "app/blocking_waker.h"
+#include "app/loading/adapter_manager.h"
 #include "gguf/testing/checkpoint.h"
 #include "gguf/testing/writer.h"
 
@@ -407,6 +408,41 @@ TEST_F(ModelManagerTest, LoadsThatWaitAreLimitedAndEnd) {
   manager_->Load("a", fourth.Done());
   manager_->Stop();
   EXPECT_EQ(fourth.Wait().reason(), "draining") << "the others have left";
+}
+
+// Regression: a file that came later took the name of an adapter, which was lost.
+TEST_F(ModelManagerTest, NoModelTakesTheNameOfAnAdapter) {
+  Write("a");
+  Start();
+  inference_.KeepAdapter({.name = "sql", .base = "a", .path = "sql.gguf"}, folder_);
+  Write("sql", 2);
+  Write("z", 2);
+  manager_->Rescan();
+  for (int i = 0; i < 1000 && !manager_->Lists("z"); ++i)
+    std::this_thread::sleep_for(milliseconds(5));
+  EXPECT_TRUE(manager_->Lists("z"));
+  EXPECT_FALSE(manager_->Lists("sql"));
+  EXPECT_EQ(manager_->AddPulled({"sql", folder_ + "/x.gguf"}, nullptr).reason(), "model_exists");
+  EXPECT_EQ(manager_->AddAlias("a", "sql").reason(), "model_exists");
+}
+
+// Regression: requests that waited for an adapter which was unloaded waited for their time limit.
+TEST_F(ModelManagerTest, AnUnloadedAdapterEndsWaitingRequests) {
+  Write("a");
+  manager_ = std::make_unique<ModelManager>(options_, inference_, log_);
+  ASSERT_TRUE(manager_->List({}, {}).ok());  // not started: nothing is loaded
+  inference_.KeepAdapter({.name = "sql", .base = "a", .path = "sql.gguf"}, folder_);
+  manager_->Relist();
+  AdapterManager adapters(inference_, {.folder = folder_, .max_loaded = 1}, log_);
+  Result<api::Generation> generation =
+      inference_.gateway().Generate(Request("sql"), std::make_shared<BlockingWaker>());
+  ASSERT_TRUE(generation.ok()) << generation.status();
+  EXPECT_EQ(manager_->stats().waiting, 1);
+  Outcome unloaded;
+  adapters.Unload("sql", unloaded.Done());
+  EXPECT_TRUE(unloaded.Wait().ok());
+  ASSERT_TRUE(generation->stream().ended());
+  EXPECT_EQ(generation->stream().status().reason(), "model_not_found");
 }
 
 TEST_F(ModelManagerTest, AStopEndsWaitingRequests) {
