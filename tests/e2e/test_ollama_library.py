@@ -136,7 +136,8 @@ class Library(WithHub):
         self.add("org/private", folder_files(), token="hf_secret")
         server, client = self.serve("--pull", "on-demand")
         for status, name, words in ((400, "llama3.2:1b", "ORG/NAME"), (400, "https://example.org/m.gguf", "ORG/NAME"),
-                                    (404, "org/m:Q4_K_M", "Q8_0"), (403, "org/private", "HF_TOKEN"), (403, "org/nothing", "org/nothing")):
+                                    (404, "org/m:Q4_K_M", "Q8_0"), (403, "org/private", "HF_TOKEN"), (403, "org/nothing", "org/nothing"),
+                                    (404, "org/m@v9", "no such revision"), (400, "org/" + "m" * 90 + ":" + "q" * 60, "128")):
             self.assertIn(words, self.error(status, client.pull, name), name)
         self.assertIn("Q8_0", self.error(None, lambda: list(client.pull("org/m:Q4_K_M", stream=True))))
         self.assertIn("password", json.loads(server.post("/api/pull", {"model": "org/m", "password": "x"})[2])["error"])

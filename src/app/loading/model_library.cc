@@ -31,8 +31,15 @@ std::string ServedNameOf(const std::string& typed, const models::HubName& name) 
 // The error for clients: without paths of this machine.
 Status ForClients(const std::string& model, const Status& why) {
   const std::string& reason = why.reason();
-  if (reason == "quant_not_found" || reason == "model_not_found")
+  if (reason == "quant_not_found" || reason == "hub_not_found")
     return NotFound("model_not_found", why.message()).WithParam("model");
+  // For a known model without files, the message has their path.
+  if (reason == "model_not_found") {
+    return NotFound("model_not_found",
+                    fmt::format("model {} is not here, and cannot be fetched by this name",
+                                Quote(model, 128)))
+        .WithParam("model");
+  }
   if (reason == "model_ambiguous")
     return InvalidArgument("invalid_value", why.message()).WithParam("model");
   if (reason == "model_exists" || reason == "cancelled" || reason == "draining") return why;
@@ -152,6 +159,8 @@ Result<std::unique_ptr<api::ModelLibrary::Pull>> ModelLibrary::Begin(const std::
     if (!IsKnownModel(name)) {
       Result<models::HubName> parsed = models::ParseHubName(name);
       if (!parsed.ok()) return std::move(parsed).status().WithParam("model");
+      // Before anything is fetched under a name that cannot be served.
+      RETURN_IF_ERROR(CheckServedName(ServedNameOf(name, *parsed)).WithParam("model"));
       hub_name = *std::move(parsed);
     }
   }

@@ -8,6 +8,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <memory>
@@ -118,6 +119,30 @@ TEST_F(ModelLibraryTest, APullServesNoFileByThePathOfARemovedName) {
   stop.store(true);
   names.join();
   for (const std::string& name : manager_->names()) EXPECT_THAT(name, ::testing::AnyOf("a", path));
+}
+
+// Regression: the error of a known model that is not in the cache had the path of its file.
+TEST_F(ModelLibraryTest, AKnownModelThatIsMissingHasNoPath) {
+  const char* const cache = std::getenv("TUTTI_CACHE");
+  const std::string before = cache == nullptr ? "" : cache;
+  setenv("TUTTI_CACHE", (folder_ + "/none").c_str(), 1);
+  const auto library = Make(true);
+  const auto pull = library->Begin("all-minilm-l6-v2");
+  ASSERT_TRUE(pull.ok()) << pull.status();
+  const Status status = ResultOf(**pull);
+  cache == nullptr ? unsetenv("TUTTI_CACHE") : setenv("TUTTI_CACHE", before.c_str(), 1);
+  EXPECT_EQ(status.reason(), "model_not_found");
+  EXPECT_EQ(status.message().find('/'), std::string::npos) << status;
+}
+
+// Regression: a model was fetched whole before its name was found too long to be served.
+TEST_F(ModelLibraryTest, RefusesNamesThatAreTooLongAtOnce) {
+  const auto library = Make(true);
+  const std::string name = "org/" + std::string(90, 'm') + ":" + std::string(60, 'q');
+  const Status status = library->Begin(name).status();
+  EXPECT_EQ(status.reason(), "invalid_value");
+  EXPECT_EQ(status.param(), "model");
+  EXPECT_THAT(status.message(), HasSubstr("128"));
 }
 
 TEST_F(ModelLibraryTest, CopiesUnderNamesThatCanBeServed) {
