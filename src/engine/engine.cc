@@ -58,7 +58,7 @@ Engine::Engine(const EngineOptions& options, const EngineDependencies& dependenc
 void Engine::RestorePins() {
   for (kv::PinRecord& record : store_->Pins()) {
     if (record.adapter.empty() || record.expires_unix_ms <= UnixMillis()) {
-      Restore(std::move(record), nullptr, "");
+      (void)Restore({std::move(record), nullptr, ""});
     } else {
       const MutexLock lock(pins_mutex_);
       waiting_pins_.push_back(std::move(record));
@@ -75,38 +75,68 @@ void Engine::RestorePins(const std::shared_ptr<const Adapter>& adapter, const st
       (record.adapter == adapter->digest() ? records : others).push_back(std::move(record));
     waiting_pins_ = std::move(others);
   }
-  for (kv::PinRecord& record : records) Restore(std::move(record), adapter, model);
+  for (kv::PinRecord& record : records) (void)Restore({std::move(record), adapter, model});
 }
 
-void Engine::Restore(kv::PinRecord record, std::shared_ptr<const Adapter> adapter,
-                     std::string model) {
+// The requests of pins are the waker's users: as each of them ends, others find a place.
+class Engine::RestoreMore final : public Waker {
+ public:
+  explicit RestoreMore(Engine& engine) : engine_(engine) {}
+  void Wake() noexcept override { engine_.RestoreLatePins(); }
+
+ private:
+  Engine& engine_;  // it ends its streams before it ends
+};
+
+Status Engine::Restore(PinToRestore pin) {
   // The record is a file's: its time may be any number.
   constexpr int64_t kMostMs = int64_t{366} * 24 * 3600 * 1000;
   const int64_t now_ms = UnixMillis();
-  const int64_t left_ms = record.expires_unix_ms > now_ms
-                              ? std::min(record.expires_unix_ms, now_ms + kMostMs) - now_ms
-                              : 0;
+  const int64_t expires_ms = pin.record.expires_unix_ms;
+  const int64_t left_ms = expires_ms > now_ms ? std::min(expires_ms, now_ms + kMostMs) - now_ms : 0;
   Request request;
-  request.id = record.id;
-  request.prompt = std::move(record.tokens);
+  request.id = pin.record.id;
+  request.prompt = pin.record.tokens;
   request.sampling.max_tokens = 0;
   request.score_only = true;
   request.detached = true;
-  request.tenant = std::move(record.tenant);
-  request.cache_salt = std::move(record.salt);
-  request.adapter = std::move(adapter);
-  request.pin = {.id = record.id,
+  request.tenant = pin.record.tenant;
+  request.cache_salt = pin.record.salt;
+  request.adapter = pin.adapter;
+  request.pin = {.id = pin.record.id,
                  .ttl = std::chrono::milliseconds(left_ms),
-                 .expires_unix_ms = record.expires_unix_ms,
-                 .model = std::move(model)};
+                 .expires_unix_ms = expires_ms,
+                 .model = pin.model};
   Status status = left_ms > 0 ? OkStatus() : DeadlinePassed();
   if (status.ok()) {
     Result<AdmissionPermit> permit = Admit({});
-    status = permit.ok() ? Submit(*std::move(permit), std::move(request),
-                                  std::make_shared<api::TokenStream>(nullptr))
-                         : permit.status();
+    status = permit.ok()
+                 ? Submit(*std::move(permit), std::move(request),
+                          std::make_shared<api::TokenStream>(std::make_shared<RestoreMore>(*this)))
+                 : permit.status();
   }
-  if (!status.ok()) store_->DropPin(record.id);
+  if (status.ok()) return status;
+  if (left_ms == 0 || status.code() == StatusCode::kInvalidArgument) {
+    store_->DropPin(pin.record.id);  // also with other options it would be refused
+  } else {
+    const MutexLock lock(pins_mutex_);
+    late_pins_.push_back(std::move(pin));
+  }
+  return status;
+}
+
+void Engine::RestoreLatePins() {
+  std::vector<PinToRestore> pins;
+  {
+    const MutexLock lock(pins_mutex_);
+    pins.swap(late_pins_);
+  }
+  for (size_t i = 0; i < pins.size(); ++i) {
+    const Status status = Restore(std::move(pins[i]));
+    if (status.ok() || status.code() != StatusCode::kUnavailable) continue;
+    const MutexLock lock(pins_mutex_);
+    for (++i; i < pins.size(); ++i) late_pins_.push_back(std::move(pins[i]));
+  }
 }
 
 Engine::~Engine() { Detach(); }
@@ -185,9 +215,12 @@ std::vector<api::PinnedPrefix> Engine::Pins(const std::string& tenant) const {
 bool Engine::Unpin(const std::string& tenant, const std::string& id) {
   if (decoder_->pins().Remove(tenant, id)) return true;
   const MutexLock lock(pins_mutex_);
-  const size_t waiting = std::erase_if(waiting_pins_, [&](const kv::PinRecord& record) {
+  const auto is_it = [&](const kv::PinRecord& record) {
     return record.tenant == tenant && record.id == id;
-  });
+  };
+  const size_t waiting =
+      std::erase_if(waiting_pins_, is_it) +
+      std::erase_if(late_pins_, [&](const PinToRestore& pin) { return is_it(pin.record); });
   if (waiting > 0) store_->DropPin(id);
   return waiting > 0;
 }

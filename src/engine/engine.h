@@ -100,13 +100,24 @@ class Engine : public EngineBase {
  private:
   // Submits a request for each pin that a store has kept, except those of adapters.
   void RestorePins();
-  void Restore(kv::PinRecord record, std::shared_ptr<const Adapter> adapter, std::string model);
+  struct PinToRestore {
+    kv::PinRecord record;
+    std::shared_ptr<const Adapter> adapter;  // null: of the model itself
+    std::string model;                       // empty: that of the engine
+  };
+  // Submits the request of a pin. Refusals that may end, such as a full queue, keep the pin in
+  // late_pins_; for others its record is dropped.
+  Status Restore(PinToRestore pin);
+  // Tries late_pins_ again, until the queue is full. Called when the request of a pin has grown.
+  void RestoreLatePins();
+  class RestoreMore;
 
   const std::unique_ptr<DecoderInstance> decoder_;
   kv::PrefixStore* const store_;  // keeps the records of pins; may be null
   Mutex pins_mutex_;
   // Records of pins whose adapter is not served yet.
   std::vector<kv::PinRecord> waiting_pins_ GUARDED_BY(pins_mutex_);
+  std::vector<PinToRestore> late_pins_ GUARDED_BY(pins_mutex_);
 };
 
 }  // namespace tutti::engine

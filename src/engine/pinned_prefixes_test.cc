@@ -217,6 +217,27 @@ TEST(PinnedPrefixes, OfAnAdapterComeBackWithIt) {
   EXPECT_EQ(Broken(h), "");
 }
 
+// Regression: a start with a small queue dropped the pins that did not fit into it.
+TEST(PinnedPrefixes, ComeBackThroughASmallQueue) {
+  const FakeModelOptions model = PinnedModel(64);
+  FakePrefixStore store(model);
+  for (int i = 0; i < 12; ++i) {
+    store.KeepPin({.id = "p" + std::to_string(i),
+                   .tenant = "t",
+                   .tokens = TestPrompt(i, 40),
+                   .expires_unix_ms = UnixMillis() + 3'600'000});
+  }
+  EngineOptions options = PinnedOptions();
+  options.scheduler.max_num_seqs = 1;
+  options.queue.requests = 2;
+  EngineHarness h(options, model, {}, false, nullptr, std::nullopt, &store);
+  EXPECT_EQ(store.Pins().size(), 12u) << "none is dropped";
+  EXPECT_TRUE(h.engine().Unpin("t", "p11")) << "also before it is back";
+  EXPECT_TRUE(h.RunUntil([&] { return h.engine().Pins("t").size() == 11; }));
+  EXPECT_EQ(store.Pins().size(), 11u);
+  EXPECT_EQ(Broken(h), "");
+}
+
 TEST(PinnedPrefixes, AreNotRestoredAfterTheirTime) {
   const FakeModelOptions model = PinnedModel(64);
   FakePrefixStore store(model);
