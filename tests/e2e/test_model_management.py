@@ -260,6 +260,69 @@ class Control(Folder):
         eventually(lambda: chat(server, "one")[0] == 200, server.log)
 
 
+class OverKserve(Folder):
+    """What KServe shows of models that come, go and change."""
+    def generate(self, server, model):
+        status, headers, text = server.post(f"/v2/models/{model}/generate", {
+            "text_input": "Hello there", "max_tokens": 6, "temperature": 0, "exclude_input_in_output": True})
+        return json.loads(text)["text_output"] if status == 200 else status
+
+    def index(self, server):
+        return [entry["name"] for entry in server.post_json("/v2/repository/index", {})]
+
+    def remove(self, server, name):
+        server.post_json("/v1/models/unload", {"model": name})
+        os.unlink(os.path.join(self.folder, name + ".gguf"))
+        server.get("/models?reload=1")
+        eventually(lambda: name not in server.models(), server.log)
+
+    def test_a_name_follows_its_model(self):
+        # Regression: KServe kept what it had first seen under a name: alias, kind of model, and existence.
+        self.add("one")
+        shutil.copy(stand_in(2), os.path.join(self.folder, "two.gguf"))
+        server = self.start()
+        eventually(lambda: all(status_of(server, name).get("memory_bytes") for name in ("one", "two")), server.log)  # read
+        one, two = self.generate(server, "one"), self.generate(server, "two")
+        self.assertIsInstance(one, str)
+        self.assertIsInstance(two, str)
+        self.assertNotEqual(one, two)
+        self.assertEqual(self.generate(server, "x"), 404)
+        for source, text in (("one", one), ("two", two)):
+            server.post("/api/copy", {"source": source, "destination": "x"})
+            self.assertEqual(self.generate(server, "x"), text)
+            self.assertEqual(server.request("DELETE", "/api/delete", {"model": "x"})[0], 200)
+            self.assertEqual(self.generate(server, "x"), 404)
+        self.remove(server, "one")
+        self.assertEqual(self.generate(server, "one"), 404)
+        self.assertEqual(self.index(server), ["two"])
+        shutil.copytree(encoder_models.embedder_folder(), os.path.join(self.folder, "one"))
+        server.get("/models?reload=1")
+        question = {"inputs": [{"name": "text", "shape": [1], "datatype": "BYTES", "data": ["a"]}]}
+        eventually(lambda: server.post("/v2/models/one/infer", question)[0] == 200, server.log)
+        self.assertEqual(sorted(self.index(server)), ["one", "two"])
+
+    def test_a_key_sees_only_its_models(self):
+        self.add("mine", "secret")
+        store = tempfile.TemporaryDirectory()
+        self.addCleanup(store.cleanup)
+        key = make_key(store.name, "narrow", "--models", "mine")
+        server = Server("--models", self.folder, "--kv-cache-bytes", self.CACHE, *SMALL[:-2], "--store", store.name, model="")
+        self.addCleanup(lambda: server.process.poll() is None and server.stop())
+
+        def ask(method, path, body=None):
+            return server.request(method, path, body, headers={"Authorization": "Bearer " + key})
+        eventually(lambda: ask("GET", "/v2/models/mine")[0] == 200, server.log)
+        for path in ("", "/config", "/stats"):
+            self.assertEqual(ask("GET", "/v2/models/secret" + path)[0], 404, path)
+        self.assertEqual(ask("GET", "/v2/models/secret/ready")[0], 400)
+        self.assertEqual(ask("POST", "/v2/models/secret/generate", {"text_input": "x"})[0], 404)
+        for method, path in (("POST", "/v2/repository/index"), ("GET", "/v2/models/stats")):
+            status, headers, text = ask(method, path, {} if method == "POST" else None)
+            self.assertEqual(status, 200)
+            self.assertIn("mine", text)
+            self.assertNotIn("secret", text)
+
+
 class Memory(Folder):
     def test_an_unload_returns_the_memory(self):
         if not judged("memory of an unloaded model", "a sanitizer keeps freed memory for a while"):

@@ -235,7 +235,7 @@ TEST_F(AdaptersTest, AnEncodingThatIsGivenUpIsCancelledAndOneThatFailsSaysWhy) {
   Result<std::unique_ptr<Execution>> second = Start(Request("minilm", {Texts("text", {"a"})}));
   inference_.Encoding(1)->Finish(InvalidArgument("context_length_exceeded", "too long"));
   EXPECT_EQ((*second)->Next().status().reason(), "context_length_exceeded");
-  const auto statistics = repository_.Statistics("minilm", "");
+  const auto statistics = repository_.Statistics("minilm", "", nullptr);
   ASSERT_TRUE(statistics.ok());
   EXPECT_EQ(statistics->at(0).fail.count, 2u);
   EXPECT_EQ(statistics->at(0).success.count, 0u);
@@ -351,16 +351,16 @@ TEST_F(AdaptersTest, AGenerationThatIsGivenUpIsCancelled) {
 // --- the repository ---
 
 TEST_F(AdaptersTest, ModelsAreFoundByTheirNamesAndAliases) {
-  EXPECT_TRUE(repository_.Find("minilm", "").ok());
-  EXPECT_TRUE(repository_.Find("org/minilm", "1").ok());
-  EXPECT_EQ((*repository_.Find("org/minilm", ""))->config().name, "minilm");
-  const Status unknown = repository_.Find("wrong_model_name", "").status();
+  EXPECT_TRUE(repository_.Find("minilm", "", nullptr).ok());
+  EXPECT_TRUE(repository_.Find("org/minilm", "1", nullptr).ok());
+  EXPECT_EQ((*repository_.Find("org/minilm", "", nullptr))->config().name, "minilm");
+  const Status unknown = repository_.Find("wrong_model_name", "", nullptr).status();
   EXPECT_EQ(unknown.code(), StatusCode::kNotFound);
   EXPECT_EQ(unknown.message(), "Request for unknown model: 'wrong_model_name' is not found");
-  EXPECT_EQ(repository_.Find("", "").status().code(), StatusCode::kNotFound);
-  EXPECT_EQ(repository_.Find("simple", "").status().code(), StatusCode::kNotFound);
+  EXPECT_EQ(repository_.Find("", "", nullptr).status().code(), StatusCode::kNotFound);
+  EXPECT_EQ(repository_.Find("simple", "", nullptr).status().code(), StatusCode::kNotFound);
   std::vector<std::string> names;
-  for (const IndexEntry& entry : repository_.Index(true)) names.push_back(entry.name);
+  for (const IndexEntry& entry : repository_.Index(true, nullptr)) names.push_back(entry.name);
   EXPECT_THAT(names, ElementsAre("minilm", "cross", "classes", "chat"));
 }
 
@@ -368,7 +368,7 @@ TEST_F(AdaptersTest, ModelsAreFoundByTheirNamesAndAliases) {
 TEST_F(AdaptersTest, AnUnloadedAdapterLeavesTheList) {
   const auto names = [this] {
     std::vector<std::string> found;
-    for (const IndexEntry& entry : repository_.Index(false)) found.push_back(entry.name);
+    for (const IndexEntry& entry : repository_.Index(false, nullptr)) found.push_back(entry.name);
     return found;
   };
   testing::FakeModel tuned;
@@ -376,23 +376,134 @@ TEST_F(AdaptersTest, AnUnloadedAdapterLeavesTheList) {
   tuned.info.parent = "chat";
   inference_.Add(tuned);
   EXPECT_THAT(names(), ElementsAre("minilm", "cross", "classes", "chat", "tuned"));
-  EXPECT_TRUE(repository_.Find("tuned", "").ok());
+  EXPECT_TRUE(repository_.Find("tuned", "", nullptr).ok());
   inference_.Remove("tuned");
-  EXPECT_EQ(repository_.Find("tuned", "").status().code(), StatusCode::kNotFound);
+  EXPECT_EQ(repository_.Find("tuned", "", nullptr).status().code(), StatusCode::kNotFound);
   inference_.Add(tuned);
-  EXPECT_TRUE(repository_.Find("tuned", "").ok());
+  EXPECT_TRUE(repository_.Find("tuned", "", nullptr).ok());
   inference_.Remove("tuned");
   EXPECT_THAT(names(), ElementsAre("minilm", "cross", "classes", "chat"));
-  EXPECT_EQ(repository_.Statistics("", "")->size(), 4u);
+  EXPECT_EQ(repository_.Statistics("", "", nullptr)->size(), 4u);
+}
+
+// Regression: an alias went on naming the model that it named when KServe first saw that model.
+TEST_F(AdaptersTest, FindsAnAliasWhereItIsNow) {
+  const auto model_of = [this](const char* name) {
+    const auto found = repository_.Find(name, "", nullptr);
+    return found.ok() ? (*found)->config().name : found.status().reason();
+  };
+  EXPECT_EQ(model_of("x"), "model_not_found");
+  testing::FakeModel one = testing::MakeFakeModel("one", true), two = one;
+  two.info.id = "two";
+  one.info.aliases = {"x"};
+  const auto list = [&] {
+    for (const testing::FakeModel& model : {one, two}) {
+      inference_.Remove(model.info.id);
+      inference_.Add(model);
+    }
+  };
+  list();
+  EXPECT_EQ(model_of("x"), "one");
+  std::swap(one.info.aliases, two.info.aliases);
+  list();
+  EXPECT_EQ(model_of("x"), "two");
+  EXPECT_EQ(model_of("one"), "one");
+  two.info.aliases.clear();
+  list();
+  EXPECT_EQ(model_of("x"), "model_not_found");
+  two.info.aliases = {"y"};  // after the model is known
+  list();
+  EXPECT_EQ(model_of("y"), "two");
+}
+
+// Regression: a model kept the inputs and labels of a file that had been replaced.
+TEST_F(AdaptersTest, ReadsTheKindOfAReplacedFile) {
+  ASSERT_TRUE(Ask(Request("minilm", {Texts("text", {"a", "b"})})).ok());
+  testing::FakeModel replaced = testing::MakeFakeModel("minilm", true);
+  inference_.Remove("minilm");
+  inference_.Add(replaced);
+  const auto chat = repository_.Find("minilm", "", nullptr);
+  ASSERT_TRUE(chat.ok());
+  EXPECT_EQ((*chat)->config().inputs.front().name, "text_input");
+  EXPECT_EQ(repository_.Statistics("minilm", "", nullptr)->at(0).success.count, 1u);
+  replaced = testing::MakeFakeModel("minilm", false);
+  replaced.info.encoder->labels = {"bad", "good"};
+  inference_.Remove("minilm");
+  inference_.Add(replaced);
+  const auto scores = Ask(Request("minilm", {Texts("text", {"a", "b"})}));
+  ASSERT_TRUE(scores.ok()) << scores.status().message();
+  EXPECT_THAT(scores->outputs[0].shape, ElementsAre(2, 2));
+}
+
+// Regression: the scores of a model with other labels were given as those of the one asked for.
+TEST_F(AdaptersTest, RefusesScoresOfAModelReplacedMeanwhile) {
+  inference_.on_encode = [](const std::shared_ptr<FakeEncoding>&) { return OkStatus(); };
+  Result<std::unique_ptr<Execution>> asked =
+      Start(Request("cross", {Texts("query", {"q"}), Texts("documents", {"a", "b"})}));
+  ASSERT_TRUE(asked.ok());
+  api::EncodeResult other;
+  other.width = 2;
+  other.values = {1, 2, 3, 4};
+  inference_.Encoding(0)->Finish(std::move(other));
+  EXPECT_EQ((*asked)->Next().status().reason(), "model_loading");
+}
+
+// Regression: models that were removed stayed in the index, and their names answered.
+TEST_F(AdaptersTest, ForgetsRemovedModels) {
+  ASSERT_TRUE(Ask(Request("minilm", {Texts("text", {"a"})})).ok());
+  ASSERT_EQ(repository_.Index(false, nullptr).size(), 4u);
+  const testing::FakeModel minilm = testing::FakeModels().front();
+  inference_.Remove("minilm");
+  EXPECT_EQ(repository_.Find("minilm", "", nullptr).status().code(), StatusCode::kNotFound);
+  EXPECT_EQ(repository_.Find("org/minilm", "", nullptr).status().code(), StatusCode::kNotFound);
+  EXPECT_EQ(repository_.ModelReady("minilm", "", nullptr).code(), StatusCode::kNotFound);
+  EXPECT_EQ(repository_.Index(false, nullptr).size(), 3u);
+  EXPECT_EQ(repository_.Statistics("", "", nullptr)->size(), 3u);
+  inference_.Add(minilm);
+  EXPECT_EQ(repository_.Statistics("minilm", "", nullptr)->at(0).success.count, 1u) << "kept aside";
+}
+
+// Regression: a key limited to some models saw all of them.
+TEST_F(AdaptersTest, HidesModelsThatACallerMayNotUse) {
+  const auto limited = std::make_shared<const api::Caller>(
+      api::Caller{.credential = "key", .models = {"org/minilm", "chat"}});
+  for (const char* const name : {"cross", "classes"}) {
+    const Status hidden = repository_.Find(name, "", limited).status();
+    EXPECT_EQ(hidden.code(), StatusCode::kNotFound);
+    EXPECT_EQ(hidden.message(),
+              std::string("Request for unknown model: '") + name + "' is not found");
+    EXPECT_EQ(repository_.ModelReady(name, "", limited).code(), StatusCode::kNotFound);
+    EXPECT_EQ(repository_.Statistics(name, "", limited).status().code(), StatusCode::kNotFound);
+  }
+  EXPECT_TRUE(repository_.Find("minilm", "", limited).ok());
+  std::vector<std::string> names;
+  for (const IndexEntry& entry : repository_.Index(false, limited)) names.push_back(entry.name);
+  const auto statistics = repository_.Statistics("", "", limited);
+  for (const StatisticsSnapshot& model : *statistics) names.push_back(model.name);
+  EXPECT_THAT(names, ElementsAre("minilm", "chat", "minilm", "chat"));
+  InferRequest request = Request("classes", {Texts("text", {"a"})});
+  request.caller = limited;
+  EXPECT_EQ(Ask(std::move(request)).status().code(), StatusCode::kNotFound);
+}
+
+// Regression: a listed model whose files were not read yet was unknown.
+TEST_F(AdaptersTest, AListedModelIsNotUnknownBeforeItIsRead) {
+  testing::FakeModel unread = testing::MakeFakeModel("unread", true);
+  unread.info.architecture.clear();
+  unread.info.status.state = api::ModelState::kUnloaded;
+  inference_.Add(unread);
+  EXPECT_EQ(repository_.Find("unread", "", nullptr).status().reason(), "model_loading");
+  inference_.awaited = "awaited";
+  EXPECT_EQ(repository_.Find("awaited", "", nullptr).status().reason(), "model_loading");
 }
 
 TEST_F(AdaptersTest, WhileModelsAreLoadedTheirNamesAreNotUnknown) {
   inference_.is_started = false;
-  EXPECT_EQ(repository_.Find("minilm", "").status().reason(), "model_loading");
-  EXPECT_FALSE(repository_.ModelReady("minilm", "").ok());
-  EXPECT_TRUE(repository_.Index(false).empty());
+  EXPECT_EQ(repository_.Find("minilm", "", nullptr).status().reason(), "model_loading");
+  EXPECT_FALSE(repository_.ModelReady("minilm", "", nullptr).ok());
+  EXPECT_TRUE(repository_.Index(false, nullptr).empty());
   inference_.is_started = true;
-  EXPECT_TRUE(repository_.ModelReady("minilm", "").ok());
+  EXPECT_TRUE(repository_.ModelReady("minilm", "", nullptr).ok());
 }
 
 TEST_F(AdaptersTest, StatisticsCountItemsExecutionsAndTimes) {
@@ -400,7 +511,7 @@ TEST_F(AdaptersTest, StatisticsCountItemsExecutionsAndTimes) {
     ASSERT_TRUE(Ask(Request("minilm", {Texts("text", {"a", "b"})})).ok());
   }
   EXPECT_FALSE(Ask(Request("minilm", {Texts("text", {})})).ok());
-  const auto statistics = repository_.Statistics("minilm", "");
+  const auto statistics = repository_.Statistics("minilm", "", nullptr);
   ASSERT_TRUE(statistics.ok());
   const StatisticsSnapshot& model = statistics->at(0);
   EXPECT_EQ(model.name, "minilm");
@@ -413,8 +524,8 @@ TEST_F(AdaptersTest, StatisticsCountItemsExecutionsAndTimes) {
   EXPECT_EQ(model.queue.ns, 50'000u);
   EXPECT_EQ(model.infer.ns, 100'000u);
   EXPECT_GT(model.last_inference_ms, 1'600'000'000'000);
-  EXPECT_EQ(repository_.Statistics("", "")->size(), 4u);
-  EXPECT_FALSE(repository_.Statistics("none", "").ok());
+  EXPECT_EQ(repository_.Statistics("", "", nullptr)->size(), 4u);
+  EXPECT_FALSE(repository_.Statistics("none", "", nullptr).ok());
 }
 
 TEST_F(AdaptersTest, AnExpiredRequestIsNotEvenChecked) {
@@ -431,7 +542,7 @@ TEST_F(AdaptersTest, ManyThreadsMayAskAtOnce) {
     threads.emplace_back([&] {
       for (int i = 0; i < 100; ++i) {
         if (Ask(Request("minilm", {Texts("text", {"a"})})).ok()) ++good;
-        (void)repository_.Statistics("", "");
+        (void)repository_.Statistics("", "", nullptr);
       }
     });
   }

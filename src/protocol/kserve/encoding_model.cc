@@ -31,8 +31,9 @@ class EncodingModel : public Model {
   // Sets inputs and output of `encode` from the tensors; takes what it needs from them. The name of
   // the tensor that holds the inputs, as the client has it.
   virtual Result<std::string> Read(InferRequest& request, api::EncodeRequest* encode) const = 0;
-  // The output tensor; `items` rows.
-  virtual Tensor Output(api::EncodeResult& result, size_t items) const = 0;
+  // The output tensor; `items` rows. Error: model_loading, if the result is of another kind of
+  // model.
+  virtual Result<Tensor> Output(api::EncodeResult& result, size_t items) const = 0;
 
  private:
   const ModelConfig config_;
@@ -62,7 +63,8 @@ class EncodingExecution final : public Execution {
     api::EncodeResult result = *std::move(taken);
     const TimePoint begin = model_.clock_.Now();
     InferResponse response;
-    response.outputs.push_back(model_.Output(result, items_));
+    ASSIGN_OR_RETURN(Tensor output, model_.Output(result, items_));
+    response.outputs.push_back(std::move(output));
     KeepWanted(wanted_, &response.outputs);
     response.final = true;
     response.spent = {.items = items_,
@@ -281,7 +283,7 @@ class EmbeddingModel final : public EncodingModel {
     return texts->name;
   }
 
-  Tensor Output(api::EncodeResult& result, size_t items) const override {
+  Result<Tensor> Output(api::EncodeResult& result, size_t items) const override {
     Tensor tensor{"embedding", DataType::kFp32, {static_cast<int64_t>(items), result.width}, {}};
     tensor.data.assign(reinterpret_cast<const char*>(result.values.data()),
                        result.values.size() * sizeof(float));
@@ -294,7 +296,9 @@ class EmbeddingModel final : public EncodingModel {
 class ScoringModel final : public EncodingModel {
  public:
   ScoringModel(const api::ModelInfo& info, api::Inference& inference, const Clock& clock)
-      : EncodingModel(Config(info), inference, clock), pairs_(info.encoder->pairs) {}
+      : EncodingModel(Config(info), inference, clock),
+        pairs_(info.encoder->pairs),
+        labels_(info.encoder->labels.size()) {}
 
  private:
   static ModelConfig Config(const api::ModelInfo& info) {
@@ -338,7 +342,10 @@ class ScoringModel final : public EncodingModel {
     return OkStatus();
   }
 
-  Tensor Output(api::EncodeResult& result, size_t items) const override {
+  Result<Tensor> Output(api::EncodeResult& result, size_t items) const override {
+    // The model's file may have been replaced after the request was checked against the old kind.
+    if (result.values.size() != items * labels_)
+      return Unavailable("model_loading", "the model's file was replaced meanwhile; try again");
     Tensor tensor{"score", DataType::kFp32, {static_cast<int64_t>(items)}, {}};
     if (config().outputs.front().dims.size() > 1) tensor.shape.push_back(result.width);
     tensor.data.assign(reinterpret_cast<const char*>(result.values.data()),
@@ -347,6 +354,7 @@ class ScoringModel final : public EncodingModel {
   }
 
   const bool pairs_;
+  const size_t labels_;
 };
 
 }  // namespace

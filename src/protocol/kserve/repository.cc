@@ -1,7 +1,6 @@
 #include "protocol/kserve/repository.h"
 
-#include <algorithm>
-#include <span>
+#include <optional>
 #include <utility>
 
 #include "api/models.h"
@@ -27,6 +26,15 @@ Status LoadedStatus(const std::string& name, std::span<const api::ModelInfo> inf
   if (info == nullptr) return api::ModelNotFound(name);
   if (info->status.state == api::ModelState::kLoaded) return OkStatus();
   return Unavailable("model_loading", std::string(api::ModelStateName(info->status.state)));
+}
+
+bool MayUse(const api::CallerRef& caller, const api::ModelInfo& model) {
+  return caller == nullptr || api::MayUse(*caller, model);
+}
+bool MayUseName(const api::CallerRef& caller, const std::string& name) {
+  api::ModelInfo model;
+  model.id = name;
+  return MayUse(caller, model);
 }
 
 }  // namespace
@@ -65,18 +73,14 @@ StatisticsSnapshot Statistics::Read() const {
   return snapshot;
 }
 
+// A model as one request sees it: what the inference API lists at that moment. It is not kept, so
+// that a name whose file, kind or alias changes is never answered from what it was before.
 struct Repository::Entry {
   std::shared_ptr<Model> model;
-  std::vector<std::string> aliases;
-  bool is_adapter = false;  // it changes another model, and comes and goes by its own name
-  kserve::Statistics statistics;
+  std::shared_ptr<kserve::Statistics> statistics;
 
-  bool Answers(std::string_view name) const {
-    return model->config().name == name ||
-           std::find(aliases.begin(), aliases.end(), name) != aliases.end();
-  }
   StatisticsSnapshot Read() const {
-    StatisticsSnapshot snapshot = statistics.Read();
+    StatisticsSnapshot snapshot = statistics->Read();
     snapshot.name = model->config().name;
     snapshot.version = kModelVersion;
     if (const auto executed = model->Executed()) {
@@ -91,19 +95,19 @@ struct Repository::Entry {
 // Counts the result of an execution. An abandoned one counts as failed.
 class Repository::Counted final : public Execution {
  public:
-  Counted(std::unique_ptr<Execution> inner, std::shared_ptr<Entry> entry, const Clock& clock)
-      : inner_(std::move(inner)), entry_(std::move(entry)), clock_(clock), started_(clock.Now()) {}
+  Counted(std::unique_ptr<Execution> inner, Entry entry, const Clock& clock)
+      : entry_(std::move(entry)), inner_(std::move(inner)), clock_(clock), started_(clock.Now()) {}
   ~Counted() override {
-    if (!counted_) entry_->statistics.Fail(clock_.Now() - started_);
+    if (!counted_) entry_.statistics->Fail(clock_.Now() - started_);
   }
 
   Result<std::optional<InferResponse>> Next() override {
     Result<std::optional<InferResponse>> next = inner_->Next();
     if (!next.ok()) {
-      entry_->statistics.Fail(clock_.Now() - started_);
+      entry_.statistics->Fail(clock_.Now() - started_);
       counted_ = true;
     } else if (next->has_value() && (*next)->final) {
-      entry_->statistics.Success(clock_.Now() - started_, (*next)->spent, UnixMillis());
+      entry_.statistics->Success(clock_.Now() - started_, (*next)->spent, UnixMillis());
       counted_ = true;
     }
     return next;
@@ -113,8 +117,8 @@ class Repository::Counted final : public Execution {
   std::vector<std::string> unread() const override { return inner_->unread(); }
 
  private:
+  const Entry entry_;  // outlives the execution, which refers to its model
   const std::unique_ptr<Execution> inner_;
-  const std::shared_ptr<Entry> entry_;
   const Clock& clock_;
   const TimePoint started_;
   bool counted_ = false;
@@ -123,11 +127,8 @@ class Repository::Counted final : public Execution {
 Repository::Repository(RepositoryOptions options, Dependencies dependencies)
     : options_(std::move(options)), deps_(dependencies) {
   if (!options_.test_models) return;
-  for (std::shared_ptr<Model>& model : MakeTestModels(*deps_.clock)) {
-    auto entry = std::make_shared<Entry>();
-    entry->model = std::move(model);
-    entries_.push_back(std::move(entry));
-  }
+  for (std::shared_ptr<Model>& model : MakeTestModels(*deps_.clock))
+    test_models_.push_back({std::move(model), std::make_shared<kserve::Statistics>()});
 }
 
 Repository::~Repository() = default;
@@ -142,101 +143,125 @@ ServerMetadata Repository::metadata() const {
 Status Repository::live() const { return deps_.health->live(); }
 Status Repository::ready() const { return deps_.health->ready(); }
 
-void Repository::Refresh() const {
-  const std::vector<api::ModelInfo> infos = deps_.inference->Models();
+std::shared_ptr<Statistics> Repository::StatisticsOf(const api::ModelInfo& info,
+                                                     std::span<const api::ModelInfo> infos) const {
   const MutexLock lock(mutex_);
-  // Models may be listed again, with their statistics. An adapter that was unloaded is gone, and
-  // its name may become another's.
-  std::erase_if(entries_, [&](const std::shared_ptr<Entry>& entry) {
-    return entry->is_adapter && api::FindModel(infos, entry->model->config().name) == nullptr;
-  });
-  for (const api::ModelInfo& info : infos) {
-    // The files of a listed model may not have been read yet.
-    if (info.architecture.empty() && info.status.state != api::ModelState::kLoaded) continue;
-    const bool known = std::any_of(entries_.begin(), entries_.end(), [&](const auto& entry) {
-      return entry->model->config().name == info.id;
-    });
-    if (known) continue;
-    std::shared_ptr<Model> model = MakeAdapter(info, *deps_.inference, *deps_.clock);
-    if (model == nullptr) continue;
-    auto entry = std::make_shared<Entry>();
-    entry->model = std::move(model);
-    entry->aliases = info.aliases;
-    entry->is_adapter = !info.parent.empty();
-    entries_.push_back(std::move(entry));
+  if (const auto known = statistics_.find(info.id); known != statistics_.end())
+    return known->second.statistics;
+  // Names that come and go must not fill the memory.
+  if (statistics_.size() >= infos.size() + kMaxGone) {
+    std::erase_if(statistics_,
+                  [&](const auto& one) { return api::FindModel(infos, one.first) == nullptr; });
   }
+  const Kept kept{std::make_shared<kserve::Statistics>(), !info.parent.empty()};
+  return statistics_.emplace(info.id, kept).first->second.statistics;
 }
 
-Result<std::shared_ptr<Repository::Entry>> Repository::FindEntry(std::string_view name,
-                                                                 std::string_view version) const {
-  const auto look = [&]() -> std::shared_ptr<Entry> {
-    const MutexLock lock(mutex_);
-    for (const std::shared_ptr<Entry>& entry : entries_) {
-      if (entry->Answers(name)) return entry;
-    }
-    return nullptr;
-  };
-  std::shared_ptr<Entry> found = look();
-  if (found == nullptr || found->is_adapter) {
-    Refresh();
-    found = look();
+// Models may be listed again, with their statistics. The name of a LoRA adapter that was unloaded
+// may become another's.
+void Repository::ForgetAdapters(std::span<const api::ModelInfo> infos) const {
+  const MutexLock lock(mutex_);
+  std::erase_if(statistics_, [&](const auto& one) {
+    return one.second.is_adapter && api::FindModel(infos, one.first) == nullptr;
+  });
+}
+
+std::optional<Repository::Entry> Repository::EntryOf(const api::ModelInfo& info,
+                                                     std::span<const api::ModelInfo> infos) const {
+  // The files of a listed model may not have been read yet.
+  if (info.architecture.empty() && info.status.state != api::ModelState::kLoaded)
+    return std::nullopt;
+  std::shared_ptr<Model> model = MakeAdapter(info, *deps_.inference, *deps_.clock);
+  if (model == nullptr) return std::nullopt;
+  return Entry{std::move(model), StatisticsOf(info, infos)};
+}
+
+std::vector<Repository::Entry> Repository::Entries(const api::CallerRef& caller,
+                                                   std::span<const api::ModelInfo> infos) const {
+  ForgetAdapters(infos);
+  std::vector<Entry> entries;
+  for (const Entry& entry : test_models_) {
+    if (MayUseName(caller, entry.model->config().name)) entries.push_back(entry);
   }
-  if (found == nullptr) {
+  for (const api::ModelInfo& info : infos) {
+    if (!MayUse(caller, info)) continue;
+    if (std::optional<Entry> entry = EntryOf(info, infos)) entries.push_back(*std::move(entry));
+  }
+  return entries;
+}
+
+Result<Repository::Entry> Repository::FindEntry(std::string_view name, std::string_view version,
+                                                const api::CallerRef& caller) const {
+  for (const Entry& entry : test_models_) {
+    if (entry.model->config().name != name) continue;
+    if (!MayUseName(caller, entry.model->config().name)) return UnknownModel(name);
+    RETURN_IF_ERROR(CheckVersion(name, version));
+    return entry;
+  }
+  const std::vector<api::ModelInfo> infos = deps_.inference->Models();
+  const api::ModelInfo* const info = api::FindModel(infos, name);
+  if (info == nullptr) {
+    ForgetAdapters(infos);
     // While models are loading, an unknown name may become known.
-    if (deps_.inference->Models().empty()) RETURN_IF_ERROR(deps_.health->started());
+    if (infos.empty()) RETURN_IF_ERROR(deps_.health->started());
+    const std::string wanted(name);
+    if (!wanted.empty() && MayUseName(caller, wanted) &&
+        deps_.inference->Statistics(wanted).status().reason() == "model_loading")
+      return Unavailable("model_loading", "model " + Quoted(name) + " is still being loaded");
     return UnknownModel(name);
   }
+  if (!MayUse(caller, *info)) return UnknownModel(name);
+  std::optional<Entry> entry = EntryOf(*info, infos);
+  if (!entry.has_value()) {
+    if (!info->architecture.empty()) return UnknownModel(name);  // it has no form in KServe
+    if (info->status.state == api::ModelState::kFailed) {
+      return Unavailable("model_load_failed",
+                         "the files of model " + Quoted(name) + " could not be read");
+    }
+    return Unavailable("model_loading",
+                       "the files of model " + Quoted(name) + " are still being read; try again");
+  }
   RETURN_IF_ERROR(CheckVersion(name, version));
-  return found;
+  return *std::move(entry);
 }
 
-Result<std::shared_ptr<Model>> Repository::Find(std::string_view name,
-                                                std::string_view version) const {
-  ASSIGN_OR_RETURN(const std::shared_ptr<Entry> entry, FindEntry(name, version));
-  return entry->model;
+Result<std::shared_ptr<Model>> Repository::Find(std::string_view name, std::string_view version,
+                                                const api::CallerRef& caller) const {
+  ASSIGN_OR_RETURN(Entry entry, FindEntry(name, version, caller));
+  return std::move(entry.model);
 }
 
-Status Repository::ModelReady(std::string_view name, std::string_view version) const {
-  ASSIGN_OR_RETURN(const std::shared_ptr<Model> model, Find(name, version));
+Status Repository::ModelReady(std::string_view name, std::string_view version,
+                              const api::CallerRef& caller) const {
+  ASSIGN_OR_RETURN(const std::shared_ptr<Model> model, Find(name, version, caller));
   RETURN_IF_ERROR(deps_.health->live());
   RETURN_IF_ERROR(LoadedStatus(model->config().name, deps_.inference->Models()));
   return model->ready();
 }
 
-std::vector<IndexEntry> Repository::Index(bool ready_only) const {
-  Refresh();
-  std::vector<std::shared_ptr<Entry>> entries;
-  {
-    const MutexLock lock(mutex_);
-    entries = entries_;
-  }
+std::vector<IndexEntry> Repository::Index(bool ready_only, const api::CallerRef& caller) const {
   const std::vector<api::ModelInfo> infos = deps_.inference->Models();
   std::vector<IndexEntry> index;
-  for (const std::shared_ptr<Entry>& entry : entries) {
-    Status ready = LoadedStatus(entry->model->config().name, infos);
-    if (ready.ok()) ready = entry->model->ready();
+  for (const Entry& entry : Entries(caller, infos)) {
+    Status ready = LoadedStatus(entry.model->config().name, infos);
+    if (ready.ok()) ready = entry.model->ready();
     if (ready_only && !ready.ok()) continue;
-    index.push_back({entry->model->config().name, std::string(kModelVersion), ready.ok(),
+    index.push_back({entry.model->config().name, std::string(kModelVersion), ready.ok(),
                      ready.ok() ? "" : ready.message()});
   }
   return index;
 }
 
 Result<std::vector<StatisticsSnapshot>> Repository::Statistics(std::string_view name,
-                                                               std::string_view version) const {
+                                                               std::string_view version,
+                                                               const api::CallerRef& caller) const {
   std::vector<StatisticsSnapshot> all;
   if (!name.empty()) {
-    ASSIGN_OR_RETURN(const std::shared_ptr<Entry> entry, FindEntry(name, version));
-    all.push_back(entry->Read());
+    ASSIGN_OR_RETURN(const Entry entry, FindEntry(name, version, caller));
+    all.push_back(entry.Read());
     return all;
   }
-  Refresh();
-  std::vector<std::shared_ptr<Entry>> entries;
-  {
-    const MutexLock lock(mutex_);
-    entries = entries_;
-  }
-  for (const std::shared_ptr<Entry>& entry : entries) all.push_back(entry->Read());
+  for (const Entry& entry : Entries(caller, deps_.inference->Models())) all.push_back(entry.Read());
   return all;
 }
 
@@ -252,20 +277,20 @@ void Repository::Unload(const std::string& name, api::ModelControl::Done done) c
 
 Result<std::unique_ptr<Execution>> Repository::Infer(InferRequest request,
                                                      std::shared_ptr<Waker> waker) {
-  ASSIGN_OR_RETURN(const std::shared_ptr<Entry> entry, FindEntry(request.model, request.version));
+  ASSIGN_OR_RETURN(const Entry entry, FindEntry(request.model, request.version, request.caller));
   const TimePoint now = deps_.clock->Now();
   const auto fail = [&](Status status) {
-    entry->statistics.Fail(deps_.clock->Now() - now);
+    entry.statistics->Fail(deps_.clock->Now() - now);
     return status;
   };
   if (now >= request.deadline) {
     return fail(Status(StatusCode::kDeadlineExceeded, "deadline_exceeded",
                        "Request timeout expired before the request was looked at"));
   }
-  if (Status status = CheckRequest(entry->model->config(), request); !status.ok())
+  if (Status status = CheckRequest(entry.model->config(), request); !status.ok())
     return fail(std::move(status));
   Result<std::unique_ptr<Execution>> started =
-      entry->model->Start(std::move(request), std::move(waker));
+      entry.model->Start(std::move(request), std::move(waker));
   if (!started.ok()) return fail(std::move(started).status());
   return std::unique_ptr<Execution>(
       std::make_unique<Counted>(*std::move(started), entry, *deps_.clock));

@@ -3,16 +3,21 @@
 // requests.
 //
 // One per process, owned by the composition root and shared by the servers; any thread. The adapter
-// of a model is made when the model is first seen, and is kept.
+// of a model is made for each request from what the inference API lists then: models come, go and
+// change at run time. Only the statistics are kept, by the model's id.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
+#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "api/caller.h"
 #include "api/inference.h"
 #include "api/model_control.h"
 #include "base/clock.h"
@@ -102,14 +107,20 @@ class Repository {
   Status live() const;
   Status ready() const;
 
+  // In each call below, a model that `caller` may not use is as if not there; null: no callers.
+  //
   // Finds a model by name or alias, with "" or "1" as the version. Errors: model_not_found,
-  // model_loading while there are no models yet, invalid_value for a version that is no number.
-  Result<std::shared_ptr<Model>> Find(std::string_view name, std::string_view version) const;
-  Status ModelReady(std::string_view name, std::string_view version) const;
-  std::vector<IndexEntry> Index(bool ready_only) const;
+  // model_loading while there are no models yet or the model's files are being read, invalid_value
+  // for a version that is no number.
+  Result<std::shared_ptr<Model>> Find(std::string_view name, std::string_view version,
+                                      const api::CallerRef& caller) const;
+  Status ModelReady(std::string_view name, std::string_view version,
+                    const api::CallerRef& caller) const;
+  std::vector<IndexEntry> Index(bool ready_only, const api::CallerRef& caller) const;
   // Statistics of one model, or of all models if `name` is empty.
   Result<std::vector<StatisticsSnapshot>> Statistics(std::string_view name,
-                                                     std::string_view version) const;
+                                                     std::string_view version,
+                                                     const api::CallerRef& caller) const;
 
   // Load and unload a model; as api::ModelControl. Without a control, and for the
   // test models, the error is insufficient_scope: no key has the right to change them.
@@ -123,14 +134,30 @@ class Repository {
  private:
   struct Entry;
   class Counted;
-  Result<std::shared_ptr<Entry>> FindEntry(std::string_view name, std::string_view version) const;
-  // Makes entries for models that have none yet; removes those of LoRA adapters that are gone.
-  void Refresh() const EXCLUDES(mutex_);
+  struct Kept {
+    std::shared_ptr<kserve::Statistics> statistics;
+    bool is_adapter = false;  // LoRA
+  };
+  // Statistics of models that are gone, kept for their return.
+  static constexpr size_t kMaxGone = 256;
+
+  Result<Entry> FindEntry(std::string_view name, std::string_view version,
+                          const api::CallerRef& caller) const;
+  std::vector<Entry> Entries(const api::CallerRef& caller,
+                             std::span<const api::ModelInfo> infos) const;
+  // Returns nullopt for a model whose kind is not known yet, or that KServe has no form for.
+  std::optional<Entry> EntryOf(const api::ModelInfo& info,
+                               std::span<const api::ModelInfo> infos) const;
+  std::shared_ptr<kserve::Statistics> StatisticsOf(const api::ModelInfo& info,
+                                                   std::span<const api::ModelInfo> infos) const
+      EXCLUDES(mutex_);
+  void ForgetAdapters(std::span<const api::ModelInfo> infos) const EXCLUDES(mutex_);
 
   const RepositoryOptions options_;
   const Dependencies deps_;
+  std::vector<Entry> test_models_;  // constant after construction
   mutable Mutex mutex_;
-  mutable std::vector<std::shared_ptr<Entry>> entries_ GUARDED_BY(mutex_);
+  mutable std::map<std::string, Kept, std::less<>> statistics_ GUARDED_BY(mutex_);  // by id
 };
 
 }  // namespace tutti::kserve

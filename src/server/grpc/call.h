@@ -14,6 +14,7 @@
 #include <string>
 
 #include "api/answer_cache.h"
+#include "api/caller.h"
 #include "api/token_stream.h"
 #include "api/types.h"
 #include "base/clock.h"
@@ -56,6 +57,9 @@ class Call {
   virtual void Reply(const google::protobuf::MessageLite& message) = 0;  // the last; then OK
   virtual void Finish(const Status& status) = 0;
 };
+
+// The authenticated caller of `call`, which must have one: its method's rule is not kAnybody.
+inline api::CallerRef CallerOf(const Call& call) { return auth::CallerOf(*call.info().principal); }
 
 // Handles one call. Destroyed when the call is finished or its client has gone; the destructor
 // cancels what is still running for the call.

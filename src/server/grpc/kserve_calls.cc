@@ -36,7 +36,8 @@ Status ServerReady(Call& call, const inference::ServerReadyRequest&,
 
 Status ModelReady(Call& call, const inference::ModelReadyRequest& request,
                   inference::ModelReadyResponse* out) {
-  out->set_ready(RepositoryOf(call).ModelReady(request.name(), request.version()).ok());
+  out->set_ready(
+      RepositoryOf(call).ModelReady(request.name(), request.version(), CallerOf(call)).ok());
   return OkStatus();
 }
 
@@ -61,7 +62,8 @@ void SetMetadata(const kserve::TensorSpec& spec, bool batched,
 
 Status ModelMetadata(Call& call, const inference::ModelMetadataRequest& request,
                      inference::ModelMetadataResponse* out) {
-  ASSIGN_OR_RETURN(const auto model, RepositoryOf(call).Find(request.name(), request.version()));
+  ASSIGN_OR_RETURN(const auto model,
+                   RepositoryOf(call).Find(request.name(), request.version(), CallerOf(call)));
   const kserve::ModelConfig& config = model->config();
   out->set_name(config.name);
   out->add_versions(std::string(kserve::kModelVersion));
@@ -117,7 +119,8 @@ void SetScheduling(const kserve::ModelConfig& config, inference::ModelConfig* ou
 
 Status ModelConfig(Call& call, const inference::ModelConfigRequest& request,
                    inference::ModelConfigResponse* response) {
-  ASSIGN_OR_RETURN(const auto model, RepositoryOf(call).Find(request.name(), request.version()));
+  ASSIGN_OR_RETURN(const auto model,
+                   RepositoryOf(call).Find(request.name(), request.version(), CallerOf(call)));
   const kserve::ModelConfig& config = model->config();
   inference::ModelConfig& out = *response->mutable_config();
   out.set_name(config.name);
@@ -160,8 +163,8 @@ void Set(const kserve::DurationStat& stat, inference::StatisticDuration* out) {
 
 Status ModelStatistics(Call& call, const inference::ModelStatisticsRequest& request,
                        inference::ModelStatisticsResponse* response) {
-  ASSIGN_OR_RETURN(const auto all,
-                   RepositoryOf(call).Statistics(request.name(), request.version()));
+  ASSIGN_OR_RETURN(const auto all, RepositoryOf(call).Statistics(request.name(), request.version(),
+                                                                 CallerOf(call)));
   for (const kserve::StatisticsSnapshot& model : all) {
     inference::ModelStatistics& out = *response->add_model_stats();
     out.set_name(model.name);
@@ -193,7 +196,8 @@ Status ModelStatistics(Call& call, const inference::ModelStatisticsRequest& requ
 
 Status RepositoryIndex(Call& call, const inference::RepositoryIndexRequest& request,
                        inference::RepositoryIndexResponse* response) {
-  for (const kserve::IndexEntry& entry : RepositoryOf(call).Index(request.ready())) {
+  for (const kserve::IndexEntry& entry :
+       RepositoryOf(call).Index(request.ready(), CallerOf(call))) {
     auto& model = *response->add_models();
     model.set_name(entry.name);
     model.set_version(entry.version);

@@ -8,7 +8,6 @@
 #include "protocol/kserve/request.h"
 #include "server/counting/request_counts.h"
 #include "server/grpc/server_context.h"
-#include "services/auth/principal.h"
 
 namespace tutti::rpc {
 namespace {
@@ -214,7 +213,7 @@ Run Run::Begin(Call& call, inference::ModelInferRequest& message,
   run.model = message.model_name();
   const GrpcServer::Dependencies& deps = call.context().deps;
   const Result<std::shared_ptr<kserve::Model>> model =
-      deps.repository->Find(message.model_name(), message.model_version());
+      deps.repository->Find(message.model_name(), message.model_version(), CallerOf(call));
   if (model.ok()) {
     run.op = counting::OpOf((*model)->config().task);
     call.CountAs(run.op);
@@ -226,7 +225,7 @@ Run Run::Begin(Call& call, inference::ModelInferRequest& message,
   }
   request->deadline = std::min(request->deadline, call.info().deadline);
   request->request_id = call.info().request_id;
-  request->caller = auth::CallerOf(*call.info().principal);
+  request->caller = CallerOf(call);
   request->route = "kserve.infer";
   request->cache = call.cache_control();
   request->cache_report = std::move(report);

@@ -38,14 +38,14 @@ std::optional<Serving> StatusOf(const Call& call, const std::string& service) {
   if (IsService(service)) {
     return serving ? HealthCheckResponse::SERVING : HealthCheckResponse::NOT_SERVING;
   }
-  const auto model = deps.repository->Find(service, "");
+  const auto model = deps.repository->Find(service, "", CallerOf(call));
   if (!model.ok()) {
     // A name may turn out to be a model's while they are loaded.
     return model.status().code() == StatusCode::kNotFound
                ? std::nullopt
                : std::optional(HealthCheckResponse::NOT_SERVING);
   }
-  const bool ready = deps.repository->ModelReady(service, "").ok();
+  const bool ready = deps.repository->ModelReady(service, "", CallerOf(call)).ok();
   return ready && !call.context().draining.load() ? HealthCheckResponse::SERVING
                                                   : HealthCheckResponse::NOT_SERVING;
 }

@@ -10,7 +10,6 @@
 #include "protocol/encoding/call.h"
 #include "server/counting/request_counts.h"
 #include "server/grpc/router.h"
-#include "services/auth/principal.h"
 
 namespace tutti::rpc {
 namespace {
@@ -152,7 +151,7 @@ class EncodeHandler final : public CallHandler {
     request.model = model_ = message.model();
     Choose(&request);
     request.request_id = call_.info().request_id;
-    request.caller = auth::CallerOf(*call_.info().principal);
+    request.caller = CallerOf(call_);
     request.route = request.output == api::EncodeOutput::kScores ? "grpc.score" : "grpc.embed";
     request.deadline = call_.info().deadline;
     request.cache = call_.cache_control();

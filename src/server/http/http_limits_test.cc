@@ -80,6 +80,18 @@ TEST_F(LimitsTest, ModelsThatWereNotGivenAreNotThere) {
   EXPECT_THAT(given, Not(HasSubstr("fake-embed")));
   EXPECT_EQ(Ask(Get("/v1/models/fake-embed", all)).status, 200);
   EXPECT_EQ(Ask(Get("/v1/models/fake-embed", bearer)).status, 404);
+  // Regression: KServe showed them.
+  for (const char* const path :
+       {"/v2/models/fake-embed", "/v2/models/fake-embed/config", "/v2/models/fake-embed/stats"}) {
+    EXPECT_EQ(Ask(Get(path, all)).status, 200) << path;
+    EXPECT_EQ(Ask(Get(path, bearer)).status, 404) << path;
+  }
+  EXPECT_EQ(Ask(Get("/v2/models/fake-embed/ready", bearer)).status, 400);
+  for (const RawResponse& list :
+       {Ask(Get("/v2/models/stats", bearer)), Ask(Post("/v2/repository/index", "{}", bearer))}) {
+    EXPECT_THAT(list.body, HasSubstr("\"fake\""));
+    EXPECT_THAT(list.body, Not(HasSubstr("fake-embed")));
+  }
 }
 
 // Regression: the quota was the tenant's, so one key used up the dialogs of all others.

@@ -48,13 +48,14 @@ class KserveHandler final : public Handler {
       case RouteId::kKserveReady:
         return Truth("ready", repository_.ready().ok());
       case RouteId::kKserveModelReady:
-        return Truth("ready", repository_.ModelReady(decision.argument, decision.version).ok());
+        return Truth("ready",
+                     repository_.ModelReady(decision.argument, decision.version, caller()).ok());
       case RouteId::kKserveModel:
         return OfModel(&kserve::ModelMetadataBody);
       case RouteId::kKserveConfig:
         return OfModel(&kserve::ModelConfigBody);
       case RouteId::kKserveStatistics: {
-        const auto all = repository_.Statistics(decision.argument, decision.version);
+        const auto all = repository_.Statistics(decision.argument, decision.version, caller());
         if (!all.ok()) return connection_.RespondError(all.status());
         return Json(kserve::StatisticsBody(*all));
       }
@@ -72,6 +73,8 @@ class KserveHandler final : public Handler {
   }
 
  private:
+  const api::CallerRef& caller() const { return connection_.request_context().caller(); }
+
   void Json(std::string body, int status = 200) {
     connection_.Respond(status,
                         {{"Content-Type", "application/json"}, {"Cache-Control", "no-store"}},
@@ -88,7 +91,7 @@ class KserveHandler final : public Handler {
 
   void OfModel(std::string (*body)(const kserve::ModelConfig&)) {
     const Decision& decision = connection_.request_context().decision();
-    const auto model = repository_.Find(decision.argument, decision.version);
+    const auto model = repository_.Find(decision.argument, decision.version, caller());
     if (!model.ok()) return connection_.RespondError(model.status());
     Json(body((*model)->config()));
   }
@@ -101,7 +104,7 @@ class KserveHandler final : public Handler {
         [head = *head](std::string_view body) { return ReadReadyOnly(head, body); },
         [this](const Result<bool>& ready_only) {
           if (!ready_only.ok()) return connection_.RespondError(ready_only.status());
-          Json(kserve::IndexBody(repository_.Index(*ready_only)));
+          Json(kserve::IndexBody(repository_.Index(*ready_only, caller())));
         });
   }
 

@@ -61,7 +61,7 @@ size_t KserveHead::inline_bytes() const {
 KserveRun KserveRun::Begin(const KserveHead& head, std::string_view body) {
   KserveRun run;
   const Result<std::shared_ptr<kserve::Model>> model =
-      head.repository->Find(head.model, head.version);
+      head.repository->Find(head.model, head.version, head.caller);
   if (!model.ok()) {
     run.failure = model.status();
     return run;
