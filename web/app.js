@@ -1,19 +1,26 @@
 // The frame of the page: navigation, the view of the address, the key, notices.
 import {html, render, useEffect, useState} from './lib/preact.js';
-import {config, session, signOut} from './lib/api.js';
+import {config, me, session, signOut} from './lib/api.js';
 import {announcement, dismiss, notices, notifyError} from './lib/notices.js';
 import {applyTheme, preferences} from './lib/preferences.js';
 import {addressOf, route} from './lib/route.js';
 import {useStore} from './lib/store.js';
 import {SignIn} from './components/sign_in.js';
 import {ChatView} from './views/chat.js';
+import {JobsView} from './views/jobs.js';
+import {KeysView} from './views/keys.js';
+import {LiveView} from './views/live.js';
 import {ModelsView} from './views/models.js';
 import {PlaygroundView} from './views/playground.js';
 
+// `may`: whether the caller sees the view; the server decides what it gets there.
 const VIEWS = [
-  {name: 'chat', title: 'Chat', component: ChatView},
-  {name: 'playground', title: 'Playground', component: PlaygroundView},
-  {name: 'models', title: 'Models', component: ModelsView},
+  {name: 'chat', title: 'Chat', component: ChatView, may: () => true},
+  {name: 'playground', title: 'Playground', component: PlaygroundView, may: () => true},
+  {name: 'models', title: 'Models', component: ModelsView, may: () => true},
+  {name: 'jobs', title: 'Jobs', component: JobsView, may: ({server}) => server.services.jobs},
+  {name: 'live', title: 'Live', component: LiveView, may: ({admin}) => admin},
+  {name: 'keys', title: 'Keys', component: KeysView, may: ({admin, keys}) => admin && keys},
 ];
 
 const THEMES = {auto: 'System theme', light: 'Light theme', dark: 'Dark theme'};
@@ -41,11 +48,17 @@ function App() {
   const {view, argument} = useStore(route);
   const {key, needed, why} = useStore(session);
   const [server, setServer] = useState(null);
+  const [caller, setCaller] = useState(null);
   useEffect(() => { config().then(setServer).catch(notifyError); }, []);
-  const chosen = VIEWS.find((each) => each.name === view) ?? VIEWS[0];
-  useEffect(() => { document.title = `${chosen.title} – Tutti`; }, [chosen]);
-
   const asksKey = needed || (server?.keys && key === '');
+  useEffect(() => {
+    setCaller(null);
+    if (server !== null && !asksKey) me().then(setCaller).catch(notifyError);
+  }, [server, asksKey, key]);
+  const views = caller === null ? [] : VIEWS.filter((each) => each.may(caller));
+  const chosen = views.find((each) => each.name === view) ?? VIEWS[0];
+  useEffect(() => { document.title = `${chosen.title} – Tutti`; }, [chosen]);
+  const shut = server?.mode === 'admin-only' && caller !== null && !caller.admin;
   return html`
     <div class="shell">
       <header class="top">
@@ -53,7 +66,7 @@ function App() {
           Skip to content</a>
         <a class="brand" href=${addressOf('chat')}><img src="web/icon.svg" alt="" />Tutti</a>
         <nav aria-label="Views">
-          ${VIEWS.map((each) => html`
+          ${(shut ? [] : views).map((each) => html`
             <a href=${addressOf(each.name)} aria-current=${each === chosen ? 'page' : undefined}>${each.title}</a>`)}
         </nav>
         <div class="tools">
@@ -62,9 +75,10 @@ function App() {
         </div>
       </header>
       <main id="main" tabindex="-1">
-        ${server === null ? html`<p class="empty">Loading…</p>`
-          : asksKey ? html`<${SignIn} why=${why} />`
-          : html`<${chosen.component} key=${chosen.name + key} argument=${argument} />`}
+        ${server !== null && asksKey ? html`<${SignIn} why=${why} />`
+          : caller === null ? html`<p class="empty">Loading…</p>`
+          : shut ? html`<p class="empty">This page is for administrators: it needs a key with the scope admin. The API works with yours.</p>`
+          : html`<${chosen.component} key=${chosen.name + key} argument=${argument} admin=${caller.admin} />`}
       </main>
       <${Toasts} />
       <div class="visually-hidden" role="status" aria-live="polite">${useStore(announcement)}</div>

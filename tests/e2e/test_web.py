@@ -5,6 +5,7 @@ import os
 import re
 import shutil
 import tempfile
+import threading
 import time
 import unittest
 
@@ -47,6 +48,14 @@ def shows(entry, text):
     words = text.split()
     eventually(lambda: entry.locator(".markdown").text_content().split() == words,
                lambda: f"{entry.locator('.markdown').text_content()!r}, not {text!r}")
+
+
+def check_rules(case, page, state):
+    """axe-core finds nothing."""
+    found = Axe().run(page).response
+    faults = [f"{fault['id']} ({fault['impact']}): {node['target']} {node['failureSummary']}" for fault in found["violations"]
+              for node in fault["nodes"]]
+    case.assertEqual(faults, [], state)
 
 
 def conversation_of(page):
@@ -125,10 +134,11 @@ class Chat(WebCase):
         answers(page).last.get_by_role("button", name="Regenerate").click()
         expect(page.locator(".entry.user .bubble")).to_have_text(["Name a river.", "Name a lake."])
         expect(page.locator(".branch").nth(1)).to_contain_text("2 / 2")
-        expect(page.locator(".side li a")).to_have_count(1)
-        page.get_by_role("button", name=re.compile("^Delete")).click()
+        listed = page.locator(".side li a", has_text="Name a river.")
+        expect(listed).to_have_count(1)
+        page.get_by_role("button", name="Delete Name a river.").click()
         page.get_by_role("dialog").get_by_role("button", name="Delete").click()
-        expect(page.get_by_text("No conversations yet")).to_be_visible()
+        expect(listed).to_have_count(0)
         self.assertEqual(self.server.get(f"/v1/conversations/{begun}")[0], 404)
 
     def test_an_answer_is_resumed_after_a_lost_connection(self):
@@ -357,6 +367,127 @@ class Access(BrowserCase):
         self.assertTrue(all("/ai/tutti" in url for url in self.requests), self.requests)
 
 
+class Live(WebCase):
+    """R31: the state of the engines, and where the time of a request went."""
+    OPTIONS = ("--max-num-seqs", "2")
+
+    def test_sequences_waits_and_figures_are_those_of_the_server(self):
+        page = self.open(self.server.url + "/#/live")
+        expect(page.get_by_role("heading", name="main")).to_be_visible()
+        ends = threading.Event()
+
+        def ask():
+            while not ends.is_set():
+                self.server.post("/v1/chat/completions", {"model": "main", "messages": [{"role": "user", "content": "Say much."}],
+                                                          "max_tokens": 400, "ignore_eos": True})
+        threads = [threading.Thread(target=ask) for _ in range(6)]
+        for thread in threads:
+            thread.start()
+        try:
+            table = page.get_by_role("region", name="Sequences of main")
+            expect(table.get_by_text("decode").first).to_be_visible()
+            expect(table.get_by_text("a place: as many sequences run as may").first).to_be_visible()
+            expect(page.locator(".badge.warn", has_text="a place")).to_be_visible()
+            table.locator("button.mono").first.click()
+            expect(page.get_by_text("in all, of which")).to_be_visible()
+        finally:
+            ends.set()
+            for thread in threads:
+                thread.join()
+        self.server.wait_idle()
+        expect(page.get_by_text("Nothing runs and nothing waits.")).to_be_visible()
+        # R31: equal to /metrics within one refresh.
+        found = int(self.server.metric("tutti_prefix_queried_tokens_total"))
+        expect(page.locator(".facts")).to_contain_text(f"of {found:,} prompt tokens found")
+        page.get_by_role("button", name="Pause").click()
+        eventually(lambda: self.server.metric("tutti_streams_open", server="http") == 0 or
+                   json.loads(self.server.get("/admin/state")[2])["watchers"] == 0)
+
+    def test_a_canvas_shows_the_blocks_in_colours(self):
+        page = self.open(self.server.url + "/#/live")
+        expect(page.locator("canvas.blocks")).to_be_visible()
+        colours = page.evaluate("""() => {
+            const canvas = document.querySelector('canvas.blocks');
+            const {data} = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
+            const seen = new Set();
+            for (let i = 0; i < data.length; i += 4) if (data[i + 3] === 255) seen.add(`${data[i]},${data[i + 1]},${data[i + 2]}`);
+            return [...seen];
+        }""")
+        self.assertNotIn("0,0,0", colours)
+        self.assertGreaterEqual(len(colours), 1)
+
+    def test_an_unknown_request_says_so(self):
+        self.expected_faults = ("404",)
+        page = self.open(self.server.url + "/#/live")
+        page.get_by_label("Request id").fill("req-none")
+        page.get_by_role("button", name="Look").click()
+        expect(page.get_by_role("alert")).to_be_visible()
+
+
+class Jobs(WebCase):
+    def test_jobs_are_shown_and_cancelled(self):
+        page = self.open(self.server.url + "/#/jobs")
+        expect(page.get_by_text("No jobs.")).to_be_visible()
+        for tokens in (8, 100_000):
+            status, _, body = self.server.post("/v1/chat/completions", {
+                "model": "main", "messages": [{"role": "user", "content": "Hello"}], "max_tokens": min(tokens, 1900), "ignore_eos": True},
+                headers={"Prefer": "respond-async"})
+            self.assertEqual(status, 202, body)
+        expect(page.get_by_role("region", name="Durable jobs").get_by_role("rowheader")).to_have_count(2)
+
+
+class Keys(BrowserCase):
+    def test_a_key_is_made_shown_once_and_revoked(self):
+        self.expected_faults = ("401", "403")
+        with tempfile.TemporaryDirectory() as store:
+            secret = make_key(store, "boss", "--routes", "generate,models,admin")
+            server = Server("--store", store, *OPTIONS, model="main=" + stand_in())
+            self.addCleanup(server.stop)
+            page = self.open(server.url)
+            page.get_by_label("Key", exact=True).fill(secret)
+            page.get_by_role("button", name="Sign in").click()
+            page.get_by_role("link", name="Keys").click()
+            page.get_by_role("button", name="New key").click()
+            check_rules(self, page, "new key")
+            page.get_by_label("Name", exact=True).fill("app")
+            page.get_by_label("Tenant").fill("acme")
+            page.get_by_role("button", name="Make").click()
+            made = page.get_by_role("dialog").locator("pre").inner_text()
+            self.assertEqual(server.get("/v1/models", headers={"Authorization": f"Bearer {made}"})[0], 200)
+            page.get_by_role("button", name="Done").click()
+            row = page.locator("tr").filter(has=page.get_by_role("rowheader", name=re.compile("^app")))
+            expect(row).to_contain_text("acme")
+            self.assertEqual(page.content().count(made), 0, "it is shown once")
+            check_rules(self, page, "keys")
+            row.get_by_role("button", name="Revoke app").click()
+            page.get_by_role("dialog").get_by_role("button", name="Revoke").click()
+            expect(row).to_contain_text("revoked")
+            eventually(lambda: server.get("/v1/models", headers={"Authorization": f"Bearer {made}"})[0] == 401)
+
+    def test_users_see_no_view_of_admins(self):
+        with tempfile.TemporaryDirectory() as store:
+            secret = make_key(store, "alice")
+            server = Server("--store", store, *OPTIONS, model="main=" + stand_in())
+            self.addCleanup(server.stop)
+            page = self.open(server.url + "/#/live")
+            page.get_by_label("Key", exact=True).fill(secret)
+            page.get_by_role("button", name="Sign in").click()
+            expect(page.get_by_label("Message", exact=True)).to_be_visible()
+            self.assertEqual(page.get_by_role("navigation").get_by_role("link").all_inner_texts(), ["Chat", "Playground", "Models", "Jobs"])
+            self.assertFalse([url for url in self.requests if "/admin/" in url])
+
+    def test_a_page_for_admins_alone_refuses_users(self):
+        with tempfile.TemporaryDirectory() as store:
+            secret = make_key(store, "alice")
+            server = Server("--store", store, "--web", "admin-only", *OPTIONS, model="main=" + stand_in())
+            self.addCleanup(server.stop)
+            page = self.open(server.url)
+            page.get_by_label("Key", exact=True).fill(secret)
+            page.get_by_role("button", name="Sign in").click()
+            expect(page.get_by_text("This page is for administrators")).to_be_visible()
+            expect(page.get_by_role("navigation").get_by_role("link")).to_have_count(0)
+
+
 class ViewsCase(BrowserCase):
     """A server with a model of each kind."""
 
@@ -402,12 +533,6 @@ class Accessibility(ViewsCase):
     """R32: axe-core's rules on each view and state, and the keyboard alone."""
     WIDTHS = {"wide": {"width": 1280, "height": 800}, "narrow": {"width": 360, "height": 740}}
 
-    def check(self, page, state):
-        found = Axe().run(page).response
-        faults = [f"{fault['id']} ({fault['impact']}): {node['target']} {node['failureSummary']}" for fault in found["violations"]
-                  for node in fault["nodes"]]
-        self.assertEqual(faults, [], state)
-
     def test_no_rule_is_broken_in_any_view(self):
         text = "# Title\n\nA [link](https://example.org), `code` and a list:\n\n- one\n- two\n\n```python\nprint(1)\n```\n\n| a | b |\n|---|---|\n| 1 | 2 |\n"
         status, _, body = self.server.post("/v1/conversations", {"items": [
@@ -422,21 +547,27 @@ class Accessibility(ViewsCase):
                 state = f"{theme}, {width}"
                 page = self.open(self.server.url, profile)
                 expect(page.get_by_text("What would you like to know?")).to_be_visible()
-                self.check(page, f"empty chat, {state}")
+                check_rules(self, page, f"empty chat, {state}")
                 page.goto(f"{self.server.url}/#/chat/{conversation}")
                 expect(page.get_by_label("Result of look")).to_be_visible()
-                self.check(page, f"chat, {state}")
+                check_rules(self, page, f"chat, {state}")
                 page.get_by_role("button", name="Settings").click()
                 page.get_by_label("Temperature").fill("9")
-                self.check(page, f"settings, {state}")
+                check_rules(self, page, f"settings, {state}")
                 page.get_by_label("Temperature").fill("")
                 page.goto(f"{self.server.url}/#/playground")
                 page.get_by_role("button", name="Compare").click()
                 expect(page.get_by_role("region", name="Similarity matrix")).to_be_visible()
-                self.check(page, f"playground, {state}")
+                check_rules(self, page, f"playground, {state}")
                 page.goto(f"{self.server.url}/#/models")
                 expect(page.get_by_role("button", name="Load other")).to_be_visible()
-                self.check(page, f"models, {state}")
+                check_rules(self, page, f"models, {state}")
+                page.goto(f"{self.server.url}/#/jobs")
+                expect(page.get_by_text("No jobs.")).to_be_visible()
+                check_rules(self, page, f"jobs, {state}")
+                page.goto(f"{self.server.url}/#/live")
+                expect(page.get_by_text("Last errors")).to_be_visible()
+                check_rules(self, page, f"live, {state}")
                 self.assertLessEqual(page.evaluate("document.documentElement.scrollWidth"), viewport["width"], f"no sideways scrolling, {state}")
                 profile.close()
 

@@ -101,6 +101,8 @@ export async function stream(path, options, onEvent) {
 // --- what the page may show ---
 
 export const config = () => request('web/config');
+// The caller of the key: what it may do, and what the server offers.
+export const me = () => request('v1/me');
 export const models = async () => (await request('v1/models')).data;
 
 // --- conversations ---

@@ -1,0 +1,105 @@
+// The live state of the server (docs/live.md) as it arrives, and a short history of it.
+import {ApiError, stream} from './api.js';
+
+const HISTORY = 240;              // points of the charts: two minutes
+const STEPS = 256;                // of each engine
+const FIRST_PAUSE_MS = 500, LONGEST_PAUSE_MS = 10000;
+
+// Why a sequence waits.
+export const REASONS = {
+  next_step: 'the next step',
+  max_num_seqs: 'a place: as many sequences run as may',
+  kv_blocks: 'KV blocks: its cache does not fit',
+  behind: 'an earlier sequence that needs blocks',
+  fair_share: 'its turn: other tenants have used less',
+  priority: 'more urgent requests',
+  preempted: 'a place again: it was preempted',
+  sibling: 'another choice of its request',
+  same_prompt: 'a request that computes the same beginning',
+  prefix_load: 'its prefix to be read from the disk',
+  reader: 'its client to read',
+  grant: 'a token to be allowed',
+  failed_step: 'the repetition of a failed step',
+  batch_window: 'more requests for its batch',
+};
+
+// The sum of a metric over the series with these labels.
+export function sumOf(state, name, labels = {}) {
+  return (state.metrics[name] ?? []).filter((series) => Object.entries(labels).every(([key, value]) => series.labels[key] === value))
+      .reduce((sum, series) => sum + (series.value ?? series.sum), 0);
+}
+
+// Series of a histogram added up: {count, sum, le, at_most}; null if there is none.
+export function histogramOf(state, name) {
+  const all = state.metrics[name] ?? [];
+  if (all.length === 0) return null;
+  return all.slice(1).reduce((sum, series) => ({
+    count: sum.count + series.count, sum: sum.sum + series.sum, le: sum.le,
+    at_most: sum.at_most.map((value, i) => value + series.at_most[i]),
+  }), all[0]);
+}
+
+// An estimate of a quantile: linear within the bucket, as Prometheus has it. Null for an empty histogram.
+export function quantile({count, le, at_most: atMost}, q) {
+  if (count === 0) return null;
+  const rank = q * count;
+  const i = atMost.findIndex((value) => value >= rank);
+  if (i < 0) return le.at(-1);
+  const below = i === 0 ? 0 : atMost[i - 1], from = i === 0 ? 0 : le[i - 1];
+  return from + (le[i] - from) * (rank - below) / Math.max(atMost[i] - below, 1);
+}
+
+function pointOf(state) {
+  const sum = (field) => state.engines.reduce((total, engine) => total + (engine[field] ?? 0), 0);
+  const blocks = state.engines.reduce((total, engine) => total + (engine.kv?.blocks ?? 0), 0);
+  const busy = state.engines.reduce((total, {kv}) => total + (kv ? kv.used + kv.shared : 0), 0);
+  return {
+    at: state.unix_ms, tokens: sum('output_tokens_per_s'), prompt: sum('prompt_tokens_per_s'), running: sum('running'),
+    waiting: sum('waiting'), kv: blocks > 0 ? busy / blocks : 0,
+  };
+}
+
+const keyOf = (engine) => `${engine.kind} ${engine.model}`;
+
+export class LiveFeed {
+  history = [];
+  steps = new Map();  // engine -> its last steps
+  #numbers = new Map();
+
+  add(state) {
+    this.history = [...this.history.slice(1 - HISTORY), pointOf(state)];
+    for (const engine of state.engines) {
+      const key = keyOf(engine);
+      // An engine that was loaded again counts from the beginning.
+      const known = (this.#numbers.get(key) ?? 0) <= engine.steps_total ? this.steps.get(key) ?? [] : [];
+      const fresh = engine.steps.filter((step) => step.step > (known.at(-1)?.step ?? -1));
+      this.steps.set(key, [...known, ...fresh].slice(-STEPS));
+      this.#numbers.set(key, engine.steps_total);
+    }
+  }
+
+  stepsOf(engine) {
+    return this.steps.get(keyOf(engine)) ?? [];
+  }
+}
+
+// Calls `onState` until `signal` is raised, over lost connections. Rejects with ApiError if the caller may not watch.
+export async function watch(onState, onLost, signal) {
+  let wait = FIRST_PAUSE_MS;
+  for (;;) {
+    try {
+      await stream('admin/events?interval_ms=500', {signal}, ({event, data}) => {
+        if (event !== 'state') return;
+        wait = FIRST_PAUSE_MS;
+        onState(JSON.parse(data));
+      });
+    } catch (error) {
+      if (signal.aborted) return;
+      if (!(error instanceof ApiError) || (error.status !== 0 && error.status < 500)) throw error;
+    }
+    if (signal.aborted) return;
+    onLost();
+    await new Promise((resolve) => setTimeout(resolve, wait));
+    wait = Math.min(wait * 2, LONGEST_PAUSE_MS);
+  }
+}
