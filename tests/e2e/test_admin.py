@@ -51,9 +51,9 @@ class Admin(unittest.TestCase):
         address = self.server.url.removeprefix("http://")
         script = block.replace("127.0.0.1:8080", address).replace("$(tutti keys create boss ", "$(tutti keys create page-boss ")
         self.assertNotEqual(script, block)
-        folder = os.path.dirname(os.environ["E2E_BINARY"])
-        done = subprocess.run(["bash", "-euo", "pipefail", "-c", script.replace("curl -s", "curl -sS --fail-with-body")], capture_output=True,
-                              text=True, timeout=STEP_S, env={**os.environ, "TUTTI_STORE": self.store, "PATH": folder + ":" + os.environ["PATH"]})
+        script = 'tutti() { "$E2E_BINARY" "$@"; }\n' + script.replace("curl -s", "curl -sS --fail-with-body")
+        done = subprocess.run(["bash", "-euo", "pipefail", "-c", script], capture_output=True, text=True, timeout=STEP_S,
+                              env={**os.environ, "TUTTI_STORE": self.store})
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         self.assertEqual(done.stdout.count('"secret":"tutti-'), 2)
         self.assertIn('"limits":{"requests_per_minute":600}', done.stdout)

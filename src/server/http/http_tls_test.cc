@@ -248,6 +248,29 @@ TEST_F(ClientCertificateTest, RequestsAreTheUsersInHerTenant) {
   EXPECT_EQ(AskOn(client, Post("/v1/chat/completions", kChatBody)), "200 ");
 }
 
+TEST_F(ClientCertificateTest, AUserListsOnlyTheirConversations) {
+  Start();
+  known_->AddUser("ann");
+  TlsClient client(port(), 0, &clients_.ann);
+  const std::string key = "Authorization: Bearer sk-test\r\n";
+  const auto ask = [&](const std::string& request) {
+    client.Send(request);
+    return client.Read().body;
+  };
+  const auto make = [&](const std::string& fields) {
+    const std::string made = ask(Post("/v1/conversations", "{}", fields));
+    return made.substr(made.find("conv_"), made.find('"', made.find("conv_")) - made.find("conv_"));
+  };
+  const std::string hers = make(""), others = make(key);
+  const std::string list = ask(Get("/v1/conversations"));
+  EXPECT_NE(list.find(hers), std::string::npos) << list;
+  EXPECT_EQ(list.find(others), std::string::npos) << list;
+  const std::string all = ask(Get("/v1/conversations", key));
+  EXPECT_NE(all.find(hers), std::string::npos) << all;
+  EXPECT_NE(all.find(others), std::string::npos) << all;
+  EXPECT_NE(ask(Get("/v1/me")).find(R"("kind":"user","id":"ann")"), std::string::npos);
+}
+
 TEST_F(ClientCertificateTest, AUserWhoIsDisabledOrRemovedIsNobodyFromTheNextRequestOn) {
   Start();
   known_->AddUser("ann");
