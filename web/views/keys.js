@@ -37,7 +37,7 @@ function NewKey({onMade, onClose}) {
       <form class="stack" onSubmit=${submit}>
         <${Field} title="Name">${(attributes) => html`
           <input ...${attributes} value=${name} required maxlength="64" spellcheck="false" onInput=${(event) => setName(event.target.value)} />`}<//>
-        <${Field} title="Tenant" hint="Keys of a tenant share its limits and see its conversations. Empty: the name.">${(attributes) => html`
+        <${Field} title="Tenant" hint="Keys of a tenant share its limits and see its conversations. Empty: the tenant default.">${(attributes) => html`
           <input ...${attributes} value=${tenant} spellcheck="false" onInput=${(event) => setTenant(event.target.value)} />`}<//>
         <fieldset><legend>May</legend><div class="row">
           ${Object.entries(ROUTES).map(([route, title]) => html`
