@@ -663,9 +663,10 @@ api::LiveSequence DecoderInstance::Describe(const RequestState& work, const Sequ
                                             TimePoint now) const {
   using RowPhase = api::LiveSequence::Phase;
   api::LiveSequence row;
-  row.request.Set(work.request.id);
+  const api::RequestTrace* const trace = work.request.trace.get();
+  row.request.Set(trace == nullptr ? work.request.id : trace->head().id);
   row.tenant.Set(work.request.tenant);
-  if (work.request.trace != nullptr) row.caller.Set(work.request.trace->head().caller);
+  if (trace != nullptr) row.caller.Set(trace->head().caller);
   row.phase = s.state() == SequenceState::kRunning
                   ? (s.decoding() ? RowPhase::kDecode : RowPhase::kPrefill)
                   : (s.state() == SequenceState::kPaused ? RowPhase::kPaused : RowPhase::kWaiting);

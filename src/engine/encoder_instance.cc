@@ -374,9 +374,10 @@ void EncoderInstance::TakeLive(TimePoint now) {
       if (!runs) ++out.reasons[static_cast<size_t>(api::WaitReason::kBatchWindow)];
       if (out.sequences.size() == api::LiveEngine::kMaxRows) continue;
       api::LiveSequence& row = out.sequences.emplace_back();
-      row.request.Set(work->request.id);
+      const api::RequestTrace* const trace = work->request.trace.get();
+      row.request.Set(trace == nullptr ? work->request.id : trace->head().id);
       row.tenant.Set(work->request.tenant);
-      if (work->request.trace != nullptr) row.caller.Set(work->request.trace->head().caller);
+      if (trace != nullptr) row.caller.Set(trace->head().caller);
       row.phase = runs ? RowPhase::kPrefill : RowPhase::kWaiting;
       row.waits_for = runs ? api::WaitReason::kNone : api::WaitReason::kBatchWindow;
       row.priority = work->request.priority;

@@ -3,15 +3,24 @@ import http.client
 import json
 import math
 import os
+import pathlib
+import re
 import subprocess
+import sys
 import tempfile
 import threading
 import time
 import unittest
 
-from harness import MODEL, STEP_S, Server, ServerCase, amount, default_model, eventually, make_key, stand_in
+import grpc
+from grpc_tools import protoc
+
 from encoder_models import EMBEDDER
+from harness import MODEL, STEP_S, Server, ServerCase, amount, default_model, eventually, free_port, grpc_streams, make_key, stand_in
+from test_mqtt import Chat, mqtt_port, serve
 from test_workers import World
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
 def generate(server, tokens=4, prompt="Hi", **more):
@@ -303,6 +312,50 @@ class Encoder(ServerCase):
         self.assertEqual(names, ["received", "parsed", "accepted", "submitted", "waits", "runs", "ended", "written"])
         self.assertGreater(trace["steps"]["count"], 3)
         self.assertEqual(trace["end"], "ok")
+
+
+@grpc_streams()
+class OtherServers(unittest.TestCase):
+    def test_requests_over_grpc_and_mqtt_are_traced(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.assertEqual(protoc.main(["protoc", f"-I{ROOT / 'proto'}", f"--python_out={folder.name}",
+                                      f"--grpc_python_out={folder.name}", "tutti/v1/tutti.proto"]), 0)
+        sys.path.insert(0, folder.name)
+        self.addCleanup(sys.path.remove, folder.name)
+        from tutti.v1 import tutti_pb2, tutti_pb2_grpc
+        server = serve(options=("--grpc-port", str(free_port())))
+        self.addCleanup(server.stop)
+
+        def trace_of(request_id):
+            status, _, text = server.get(f"/admin/requests/{request_id}")
+            self.assertEqual(status, 200, text)
+            trace = json.loads(text)["traces"][0]
+            self.assertTrue(trace["in_engine"])
+            self.assertEqual(trace["end"], "ok")
+            return [event["event"] for event in trace["events"]]
+
+        address = re.search(r"grpc://([0-9.:]+)", "".join(server.output) + server.log()).group(1)
+        with grpc.insecure_channel(address) as channel:
+            stub = tutti_pb2_grpc.TuttiStub(channel)
+
+            def ask(model, request_id):
+                request = tutti_pb2.GenerateRequest(model=model, max_tokens=4, conversation={"messages": [{"role": "user", "content": "Hi"}]})
+                return list(stub.Generate(request, timeout=STEP_S, metadata=(("x-request-id", request_id),)))
+            ask(MODEL, "over-grpc")
+            with self.assertRaises(grpc.RpcError):
+                ask("a-secret-name", "wrong-over-grpc")
+        self.assertEqual(trace_of("over-grpc")[0], "accepted")
+        errors = json.loads(server.get("/admin/state")[2])["errors"]
+        mine = next(error for error in errors if error["request"] == "wrong-over-grpc")
+        self.assertEqual((mine["code"], mine["status"]), ("model_not_found", 404))
+        self.assertNotIn("a-secret-name", json.dumps(errors))
+
+        chat = Chat(mqtt_port(server), "anna")
+        self.addCleanup(chat.close)
+        eventually(lambda: server.metric("tutti_mqtt_clients") == 1)
+        chat.say("Hi", "m-1")
+        self.assertIn("first_token", trace_of(chat.turn()[-1]["response"]["id"]))
 
 
 class Frontend(unittest.TestCase):

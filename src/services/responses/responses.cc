@@ -131,6 +131,10 @@ Responses::Responses(const Options& options, api::Inference& inference, store::S
 
 Responses::~Responses() { strand_->Stop(); }
 
+void Responses::NameRequest(const std::string& id, api::GenerateRequest* request) {
+  if (request->request_id.empty()) request->request_id = id;
+}
+
 Result<Attachment> Responses::Start(Call call) {
   if (call.state.background && !call.state.store) {
     return InvalidArgument("invalid_value", "a background response is stored").WithParam("store");
@@ -152,6 +156,7 @@ Result<Attachment> Responses::Start(Call call) {
   RETURN_IF_ERROR(registry_.Add(response));
   CheckNoSection();
   call.request.detached = active->writer.response()->base().state.background;
+  NameRequest(active->writer.response()->id(), &call.request);
   Result<api::Generation> generation = inference_.Generate(std::move(call.request), strand_);
   if (!generation.ok()) {
     registry_.Remove(response->id());

@@ -227,6 +227,8 @@ class Responses {
   struct Active;
   using ActivePointer = std::shared_ptr<Active>;
   // responses.cc
+  // Operators find a request without an id of its own by that of its response.
+  static void NameRequest(const std::string& id, api::GenerateRequest* request);
   // On the store's thread.
   using Unended =
       std::function<Result<std::shared_ptr<Response>>(store::Database&, const ResponseRecord&)>;

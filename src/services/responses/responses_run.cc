@@ -66,6 +66,7 @@ Status Responses::Run(const std::shared_ptr<Response>& response, api::GenerateRe
   CheckNoSection();
   request.detached = true;
   JoinItems(&request.prompt);
+  NameRequest(response->id(), &request);
   ASSIGN_OR_RETURN(api::Generation generation, inference_.Generate(std::move(request), strand_));
   const ActivePointer active = waiting->second;
   waiting_.erase(waiting);
@@ -291,6 +292,7 @@ Status Responses::Rerun(const Unfinished& unfinished) {
     ASSIGN_OR_RETURN(api::GenerateRequest request, DecodeRequest(unfinished.request));
     CheckNoSection();
     request.detached = true;
+    NameRequest(base.state.id, &request);
     ASSIGN_OR_RETURN(active->generation, inference_.Generate(std::move(request), strand_));
     return OkStatus();
   };
