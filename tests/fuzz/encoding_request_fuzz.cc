@@ -122,8 +122,14 @@ void CheckCall(const protocol::EncodingCall& call, bool strict, uint8_t shape) {
       bytes += pair->first.size() + pair->second.size();
   }
   CHECK(bytes <= api::kMaxPairBytes);
-  const std::string text =
-      protocol::EncodingBody(call, {"id", "m", 1, {"a", "b"}}, Answer(call, shape));
+  const api::EncodeResult answer = Answer(call, shape);
+  const tutti::Result<std::string> written =
+      protocol::EncodingBody(call, {"id", "m", 1, {"a", "b"}}, answer);
+  if (!written.ok()) {
+    CHECK(call.ranks() && answer.values.size() != inputs) << written.status();
+    return;
+  }
+  const std::string& text = *written;
   const tutti::Result<protocol::JsonDocument> body = protocol::ParseJson(text);
   CHECK(body.ok()) << body.status();
   const size_t most = call.top_n > 0 ? static_cast<size_t>(call.top_n) : inputs;
