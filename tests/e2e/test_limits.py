@@ -166,11 +166,14 @@ class FullQueue(ServerCase):
         self.assertIn('"code":"deadline_exceeded"', text)
         self.assertTrue(text.endswith("data: [DONE]\n\n"))
         self.assertNotIn('"finish_reason":"', text)
-        self.hold(8)
-        eventually(lambda: self.server.load()["running"] == 4)
-        # Longer than the requests before took, or it would be refused at once as one that cannot be in time.
-        status, _, text = self.server.post("/v1/chat/completions", dict(self.BODY, stream=False, deadline_ms=2000 * SLOWER))
-        self.assertEqual(json.loads(text)["error"]["code"], "deadline_exceeded", "in the queue, too")
+        for others in (8, 27):  # a fast machine answers nine requests within the deadline
+            self.hold(others)
+            eventually(lambda: self.server.load()["running"] == 4)
+            # Longer than the requests before took, or it would be refused at once as one that cannot be in time.
+            status, _, text = self.server.post("/v1/chat/completions", dict(self.BODY, stream=False, deadline_ms=2000 * SLOWER))
+            if status != 200:
+                break
+        self.assertEqual((status, json.loads(text).get("error", {}).get("code")), (504, "deadline_exceeded"), "in the queue, too")
 
     def test_leaving_in_every_phase_frees_the_work(self):
         long_prompt = [{"role": "user", "content": "word " * 2000}]
