@@ -23,6 +23,7 @@
 #include "app/config/remote_options.h"
 #include "app/loading/adapter_manager.h"
 #include "app/loading/loading.h"
+#include "app/loading/model_folder.h"
 #include "app/loading/model_library.h"
 #include "app/loading/model_manager.h"
 #include "app/local_inference.h"

@@ -101,7 +101,7 @@ class State {
   idempotency::IdempotencyKeys idempotency_keys_;
   // Both last: they use all of the above.
   std::unique_ptr<control::ControlServer> control_;  // null: the store is in memory
-  Strand operator_;                                  // of Operate()
+  Strand operator_;                                  // runs what Operate() is given
 };
 
 }  // namespace tutti::app

@@ -12,6 +12,7 @@
 #include "services/idempotency/keys.h"
 #include "services/jobs/job_rows.h"
 #include "services/responses/response_rows.h"
+#include "services/sessions/conversations.h"
 #include "services/sessions/dialog_quota.h"
 #include "services/sessions/history.h"
 #include "services/sessions/message.h"

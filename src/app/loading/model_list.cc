@@ -25,8 +25,6 @@ Status NameIsTaken(const std::string& name) {
       .WithParam("model");
 }
 
-int64_t MiB(int64_t bytes) { return (bytes + (1 << 20) - 1) >> 20; }
-
 }  // namespace
 
 void ModelManager::Relist() {

@@ -71,6 +71,8 @@ std::vector<std::string> SplitNames(std::string_view text) {
   return names;
 }
 
+int64_t MiB(int64_t bytes) { return (bytes + (1 << 20) - 1) >> 20; }
+
 }  // namespace
 
 Result<Duration> ParseKeepAlive(std::string_view text, const std::string& param) {

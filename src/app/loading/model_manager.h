@@ -201,7 +201,7 @@ class ModelManager final : public gateway::ModelSource, public api::ModelControl
   void RunLoad(Entry& entry, OpenedModel opened);
   void RunRelease(Entry& entry);
   void RunRemove(Entry& entry);
-  static std::vector<Done> TakeLoads(Entry& entry);  // of on_loaded, which is empty afterwards
+  static std::vector<Done> TakeLoads(Entry& entry);  // empties on_loaded
   size_t LoadsThatWait() const REQUIRES(mutex_);
   static void CallAll(const std::vector<Done>& all, const Status& status) {
     for (const Done& done : all) done(status);

@@ -35,10 +35,10 @@ struct CheckpointSpec {
   uint32_t context = 2048;
   uint32_t vocabulary =
       0;  // tokens; 0 or too small: as many as the merges make, without unused ones
-  tensor::DType type = tensor::DType::kF32;     // of every matrix
-  std::optional<tensor::DType> embedding_type;  // of token_embd (and output), if different
-  bool tied = true;                             // false: output.weight of its own
-  bool tensors = true;                          // false: a vocabulary-only file
+  tensor::DType type = tensor::DType::kF32;          // of every matrix
+  std::optional<tensor::DType> embedding_type = {};  // of token_embd (and output), if different
+  bool tied = true;                                  // false: output.weight of its own
+  bool tensors = true;                               // false: a vocabulary-only file
   RopeScaling rope = RopeScaling::kNone;
   float rope_base = 10000.0f;
   std::string pre_tokenizer = "smollm";
