@@ -4,6 +4,7 @@ The browser reaches 127.0.0.1 alone. Each test ends with what must hold for ever
 content security policy refused nothing, and no script failed.
 """
 import contextlib
+import select
 import shutil
 import socket
 import threading
@@ -12,7 +13,7 @@ import urllib.parse
 
 from playwright.sync_api import expect, sync_playwright
 
-from harness import STEP_S
+from harness import STEP_S, Relay
 
 EXECUTABLE = shutil.which("chromium") or "/usr/bin/chromium"
 # The page is served to this machine alone, so Chromium's own sandbox, which root cannot use, protects nothing here.
@@ -63,7 +64,7 @@ class BrowserCase(unittest.TestCase):
         return page
 
 
-class CuttableProxy:
+class CuttableProxy(Relay):
     """Passes bytes on to a port of this machine until it is cut: then it closes what is open, and refuses what comes."""
 
     def __init__(self, port):
@@ -71,39 +72,28 @@ class CuttableProxy:
         self.open = True
         self.sockets = set()
         self.lock = threading.Lock()
-        self.listener = socket.create_server(("127.0.0.1", 0))
-        self.port = self.listener.getsockname()[1]
-        threading.Thread(target=self.accept, daemon=True).start()
+        super().__init__()
 
-    def accept(self):
-        while True:
-            try:
-                client, _ = self.listener.accept()
-            except OSError:
-                return
+    def serve(self, client):
+        with client, contextlib.suppress(OSError):
             if not self.open:
-                client.close()
-                continue
-            try:
-                server = socket.create_connection(("127.0.0.1", self.target))
-            except OSError:
-                client.close()
-                continue
-            with self.lock:
-                self.sockets |= {client, server}
-            for source, sink in ((client, server), (server, client)):
-                threading.Thread(target=self.copy, args=(source, sink), daemon=True).start()
+                return
+            with socket.create_connection(("127.0.0.1", self.target)) as server:
+                with self.lock:
+                    self.sockets |= {client, server}
+                self.copy(client, server)
 
-    def copy(self, source, sink):
-        with contextlib.suppress(OSError):
-            while data := source.recv(1 << 16):
-                sink.sendall(data)
-        with self.lock:
-            self.sockets -= {source, sink}
-        for each in (source, sink):
-            with contextlib.suppress(OSError):
-                each.shutdown(socket.SHUT_RDWR)
-            each.close()
+    def copy(self, client, server):
+        try:
+            while True:
+                for side in select.select([client, server], [], [])[0]:
+                    data = side.recv(1 << 16)
+                    if not data:
+                        return
+                    (server if side is client else client).sendall(data)
+        finally:
+            with self.lock:
+                self.sockets -= {client, server}
 
     def cut(self):
         self.open = False
@@ -116,5 +106,5 @@ class CuttableProxy:
         self.open = True
 
     def close(self):
-        self.listener.close()
+        super().close()
         self.cut()

@@ -245,6 +245,26 @@ class Server:
                    lambda: f"still busy: {self.load()}")
 
 
+class Relay:
+    """Accepts connections on a free port, and calls serve(client) for each, on a thread of its own."""
+
+    def __init__(self):
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self.listener.getsockname()[1]
+        threading.Thread(target=self.accept, daemon=True).start()
+
+    def accept(self):
+        while True:
+            try:
+                client, _ = self.listener.accept()
+            except OSError:
+                return
+            threading.Thread(target=self.serve, args=(client,), daemon=True).start()
+
+    def close(self):
+        self.listener.close()
+
+
 def eventually(condition, message=lambda: "condition", limit_s=STEP_S):
     end = time.monotonic() + limit_s
     while not condition():

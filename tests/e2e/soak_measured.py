@@ -14,7 +14,7 @@ import threading
 import time
 import unittest
 
-from harness import MODEL, ServerCase, eventually, figure, raw_request
+from harness import MODEL, Relay, ServerCase, eventually, figure, raw_request
 from test_load import STORY, percentile
 
 
@@ -142,23 +142,13 @@ class HostileGrammars(ServerCase):
         self.assertLessEqual(ratio, self.LIMIT)
 
 
-class Proxy:
+class Proxy(Relay):
     """Passes bytes between clients and a port, and closes both sides if the port sends nothing for `timeout_s`."""
 
     def __init__(self, port, timeout_s):
         self.target, self.timeout_s = port, timeout_s
         self.timed_out = 0
-        self.listener = socket.create_server(("127.0.0.1", 0))
-        self.port = self.listener.getsockname()[1]
-        threading.Thread(target=self.accept, daemon=True).start()
-
-    def accept(self):
-        while True:
-            try:
-                client, _ = self.listener.accept()
-            except OSError:
-                return
-            threading.Thread(target=self.serve, args=(client,), daemon=True).start()
+        super().__init__()
 
     def serve(self, client):
         with client, socket.create_connection(("127.0.0.1", self.target)) as server:
@@ -176,9 +166,6 @@ class Proxy:
                     (server if side is client else client).sendall(data)
                     if side is server:
                         heard = time.monotonic()
-
-    def close(self):
-        self.listener.close()
 
 
 class LongPrefillBehindAProxy(ServerCase):

@@ -83,10 +83,6 @@ export async function request(path, options) {
   return text === '' ? null : JSON.parse(text);
 }
 
-export async function requestText(path, options) {
-  return (await send(path, options)).text();
-}
-
 // Calls `onEvent` with each event {event, id, data} of a stream. Resolves when the stream has ended, which may be early.
 export async function stream(path, options, onEvent) {
   const response = await send(path, {...options, headers: {...options?.headers, Accept: 'text/event-stream'}});

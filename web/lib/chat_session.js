@@ -18,7 +18,7 @@ const EMPTY = {
 };
 
 // Items as entries of the thread: {kind: 'user', item}, {kind: 'system', item} or {kind: 'answer', items}.
-export function entriesOf(items) {
+function entriesOf(items) {
   const entries = [];
   for (const item of items) {
     if (item.type === 'message' && item.role !== 'assistant') {
@@ -35,7 +35,7 @@ export function entriesOf(items) {
   return entries;
 }
 
-export function titleOf(text) {
+function titleOf(text) {
   const line = text.trim().split('\n')[0];
   return line.length > TITLE_CHARACTERS ? `${line.slice(0, TITLE_CHARACTERS - 1)}…` : line;
 }

@@ -5,7 +5,7 @@ const NAME = 'tutti.preferences';
 
 export const DEFAULTS = {
   theme: 'auto', model: '', system: '', temperature: '', topP: '', maxTokens: '', seed: '', effort: '', demoTools: false,
-  ownTools: '', schema: '', logprobs: false,
+  ownTools: '', schema: '',
 };
 
 function read() {

@@ -9,7 +9,7 @@ const EXAMPLES = ['The cat sleeps on the sofa.', 'A kitten naps on the couch.', 
 const linesOf = (text) => text.split('\n').map((line) => line.trim()).filter((line) => line !== '').slice(0, MOST_TEXTS);
 
 // Cosine; the vectors need not have length 1.
-export function similarity(a, b) {
+function similarity(a, b) {
   let dot = 0, aa = 0, bb = 0;
   for (let i = 0; i < a.length; ++i) {
     dot += a[i] * b[i];
