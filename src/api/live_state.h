@@ -48,12 +48,12 @@ struct LiveSequence {
   uint8_t choice = 0;
   int preemptions = 0;
   int prompt_tokens = 0;
-  int cached_tokens = 0;    // of the prompt, found in the prefix cache
-  int computed_tokens = 0;  // whose keys and values it has; of an encoder: of finished items
+  int cached_tokens = 0;    // prompt tokens that the prefix cache had
+  int computed_tokens = 0;  // whose keys and values it has; for an encoder: in finished items
   int output_tokens = 0;
-  int max_tokens = 0;             // of the output
+  int max_tokens = 0;             // how many the output may have
   int blocks = 0;                 // KV blocks that it refers to
-  int items = 0, items_left = 0;  // of an encoder
+  int items = 0, items_left = 0;  // for requests to an encoder
   Duration age{0};                // since it was accepted
   Duration waited{0};             // since it waits for this reason
 };
@@ -109,7 +109,7 @@ struct LiveEngine {
   uint64_t steps_total = 0;
   // Rates over the last 5 s, or over the time that `steps` cover if that is shorter.
   double output_tokens_per_s = 0, prompt_tokens_per_s = 0;
-  double busy_share = 0;  // of that time, in which the device computed for this engine
+  double busy_share = 0;  // share of that time in which the device computed for this engine
 };
 
 // A request that waits until its model is loaded.

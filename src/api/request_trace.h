@@ -1,5 +1,5 @@
-// RequestTrace: when one request passed each of its stages, and why it waited; RequestTraces: those
-// of the last requests. For operators (docs/live.md).
+// RequestTrace: when one request passed each of its stages, and why it waited; RequestTraces: the
+// traces that the last requests left. For operators (docs/live.md).
 //
 // A trace is made by the thread that accepts the request, with all memory that it will ever need.
 // From then on each of its two logs has one writer: the server's thread, and the engine thread.
@@ -48,11 +48,11 @@ std::string_view WaitReasonName(WaitReason reason);  // "max_num_seqs"
 
 struct TraceEvent {
   enum class Kind : uint8_t {
-    // of the server
+    // written by the server
     kReceived,  // the first byte of the request
     kParsed,    // its body is understood, and it goes to the model
     kWritten,   // the answer was given to the socket; `tokens`: the HTTP status
-    // of the engine
+    // written by the engine
     kAccepted,    // it has a place in the queue; `took`: template and tokenizer, from then on
     kSubmitted,   // the engine has it; `tokens`: of its prompt
     kWaits,       // from now on, for `reason`; kPreempted: `tokens` are to be computed again
@@ -103,7 +103,7 @@ class RequestTrace {
  public:
   // Constant.
   struct Head {
-    std::string id = {};     // of the request
+    std::string id = {};     // the request's
     std::string route = {};  // "chat.completions"; may be empty
     std::string tenant = {};
     std::string caller = {};    // Caller::credential; may be empty

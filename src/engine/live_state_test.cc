@@ -435,7 +435,7 @@ TEST(LiveState, ASnapshotOfALargeEngineTakesUnderAMillisecond) {
   EngineOptions options = Places(32);
   options.queue.requests = 400;
   options.queue.prompt_tokens_per_kv_token = 1e6;
-  EngineHarness h(options, PoolOf(29'127));  // of the default model on a machine with 8 GiB
+  EngineHarness h(options, PoolOf(29'127));  // the default model's on a machine with 8 GiB
   for (int i = 0; i < 32 + 200; ++i) h.MustSubmit(TestRequest(TestPrompt(i % 50, 20), 4000));
   for (int i = 0; i < 300; ++i) h.RunOnce();
   DecoderInstance& decoder = h.engine().decoder_for_test();

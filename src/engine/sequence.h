@@ -150,7 +150,7 @@ struct Sequence {
   TimePoint follows_since{};
   int known_tokens = 0;
   bool following = false;
-  bool does_not_fit = false;                           // of its last try to be admitted
+  bool does_not_fit = false;                           // when it was last to be admitted
   api::WaitReason waits_for = api::WaitReason::kNone;  // NoteWait()
   TimePoint waits_since{};
   LoadState load = LoadState::kNone;
