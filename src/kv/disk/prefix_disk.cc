@@ -76,8 +76,20 @@ Result<PrefixFileHeader> ReadHeader(int fd, uint64_t file_bytes) {
   return header;
 }
 
+Status WriteKey(const std::string& path, const Hash128& key) {
+  std::optional<NewFile> file =
+      NewFile::Create(path + std::string(kPartEnd), NewFile::Meanwhile::kNameless, 0600);
+  if (!file || !file->Append(std::as_bytes(std::span(key))) ||
+      file->KeepAs(path, /*replace=*/true) == NewFile::Kept::kNot)
+    return FolderError(path + " cannot be written: " + ErrnoText());
+  return OkStatus();
+}
+
+std::string KeyPath(const std::string& folder) { return folder + "/key"; }
+std::string LockPath(const std::string& folder) { return folder + "/lock"; }
+
 Result<Hash128> LoadKey(const std::string& folder) {
-  const std::string path = folder + "/key";
+  const std::string path = KeyPath(folder);
   Hash128 key{};
   const Descriptor known(open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
   if (known.ok() && ReadAt(known.get(), 0, std::as_writable_bytes(std::span(key)))) return key;
@@ -88,11 +100,7 @@ Result<Hash128> LoadKey(const std::string& folder) {
   if (known.ok() ? !cut : errno != ENOENT)
     return FolderError(path + " cannot be read: " + ErrnoText());
   key = {RandomBits(), RandomBits()};
-  std::optional<NewFile> file =
-      NewFile::Create(path + std::string(kPartEnd), NewFile::Meanwhile::kNameless, 0600);
-  if (!file || !file->Append(std::as_bytes(std::span(key))) ||
-      file->KeepAs(path, /*replace=*/true) == NewFile::Kept::kNot)
-    return FolderError(path + " cannot be written: " + ErrnoText());
+  RETURN_IF_ERROR(WriteKey(path, key));
   return key;
 }
 
@@ -110,6 +118,25 @@ Status MakeFolder(const std::string& folder) {
   if ((found.st_mode & 077) != 0)
     return FolderError(folder + " is open to other users; chmod 700 " + folder);
   return OkStatus();
+}
+
+// The lock of a folder, which one process holds.
+Result<Descriptor> TakeLock(const std::string& folder) {
+  const std::string path = LockPath(folder);
+  Descriptor lock(open(path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600));
+  if (!lock.ok()) return FolderError(path + " cannot be opened: " + ErrnoText());
+  if (flock(lock.get(), LOCK_EX | LOCK_NB) != 0) {
+    return FolderError(folder +
+                       " is used by another process; give this one another --prefix-folder");
+  }
+  return lock;
+}
+
+bool IsSameFile(const Descriptor& open, const std::string& path) {
+  struct stat own {
+  }, found{};
+  return fstat(open.get(), &own) == 0 && stat(path.c_str(), &found) == 0 &&
+         own.st_dev == found.st_dev && own.st_ino == found.st_ino;
 }
 
 // The number in a file name of 16 hexadecimal digits and a suffix.
@@ -355,13 +382,7 @@ PrefixDiskStats PrefixDisk::stats() const {
 
 Result<std::shared_ptr<PrefixDisk>> PrefixDisk::Open(const PrefixDiskOptions& options) {
   RETURN_IF_ERROR(MakeFolder(options.folder));
-  const std::string lock_path = options.folder + "/lock";
-  Descriptor lock(open(lock_path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600));
-  if (!lock.ok()) return FolderError(lock_path + " cannot be opened: " + ErrnoText());
-  if (flock(lock.get(), LOCK_EX | LOCK_NB) != 0) {
-    return FolderError(options.folder +
-                       " is used by another process; give this one another --prefix-folder");
-  }
+  ASSIGN_OR_RETURN(Descriptor lock, TakeLock(options.folder));
   RemoveAbandoned(options.folder, std::string(kPartBegin), std::string(kPartEnd));
   ASSIGN_OR_RETURN(const Hash128 key, LoadKey(options.folder));
   std::shared_ptr<PrefixDisk> disk(new PrefixDisk(options, key, std::move(lock)));
@@ -543,6 +564,11 @@ void PrefixDisk::WritePin(const std::string& path, std::span<const std::byte> by
     (void)unlink(path.c_str());
     return;
   }
+  if (const Status folder = RemakeFolder(); !folder.ok()) {
+    if (options_.log != nullptr)
+      options_.log->Warn("prefix.pin_not_kept", {{"why", folder.message()}});
+    return;
+  }
   std::optional<NewFile> file = NewFile::Create(
       options_.folder + "/" + std::string(kPartBegin) + "pin" + std::string(kPartEnd),
       NewFile::Meanwhile::kNameless, 0600);
@@ -570,8 +596,21 @@ void PrefixDisk::WriteFile(PendingWrite& pending) {
   }
 }
 
+Status PrefixDisk::RemakeFolder() {
+  if (IsSameFile(lock_, LockPath(options_.folder))) return OkStatus();
+  RETURN_IF_ERROR(MakeFolder(options_.folder));
+  ASSIGN_OR_RETURN(Descriptor lock, TakeLock(options_.folder));
+  // Entries of files that are gone become misses when they are read.
+  RETURN_IF_ERROR(WriteKey(KeyPath(options_.folder), names_.key()));
+  lock_ = std::move(lock);
+  if (options_.log != nullptr)
+    options_.log->Warn("prefix.folder_made_again", {{"folder", options_.folder}});
+  return OkStatus();
+}
+
 Status PrefixDisk::TryWriteFile(const PendingWrite& pending, PrefixFileHeader& header,
                                 uint64_t id) {
+  RETURN_IF_ERROR(RemakeFolder());
   const PrefixWrite& write = pending.write;
   header.model = pending.model.name;
   header.root = names_.Root(pending.model.name, write.root);

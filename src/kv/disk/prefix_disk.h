@@ -70,6 +70,7 @@ class BlockNames {
   std::vector<Hash128> Blocks(const Hash128& before, std::span<const TokenId> tokens) const;
   // Identifies the tokens of a partly filled block.
   uint64_t Tail(std::span<const TokenId> tokens) const;
+  const Hash128& key() const { return key_; }
 
  private:
   Hash128 key_;
@@ -143,6 +144,9 @@ class PrefixDisk : public std::enable_shared_from_this<PrefixDisk> {
 
   // --- the threads ---
   void WritePin(const std::string& path, std::span<const std::byte> bytes);
+  // Makes the folder again if it was removed or moved away while the process runs. Errors:
+  // prefix_folder, also if another process has taken its place.
+  Status RemakeFolder();
   void WriterMain();
   void ReaderMain();
   void Scan();
@@ -166,7 +170,7 @@ class PrefixDisk : public std::enable_shared_from_this<PrefixDisk> {
 
   const PrefixDiskOptions options_;
   const BlockNames names_;
-  const Descriptor lock_;  // of FOLDER/lock
+  Descriptor lock_;  // of FOLDER/lock; changed by the writer alone
 
   mutable Mutex mutex_;
   CondVar changed_;

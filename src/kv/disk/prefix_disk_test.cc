@@ -423,5 +423,31 @@ TEST_F(PrefixDiskTest, AnUnwritableFolderFailsWritesOnly) {
   EXPECT_EQ(Load(*store, SomeTokens(1, 64)), BlocksFor(64));
 }
 
+TEST_F(PrefixDiskTest, ARemovedFolderIsMadeAgain) {
+  const std::vector<TokenId> before = SomeTokens(1, 64), after = SomeTokens(2, 64);
+  {
+    const auto disk = Open();
+    const auto store = disk->ForModel("model", kShape);
+    Save(*store, before);
+    fs::remove_all(folder());
+    Save(*store, after);
+    EXPECT_EQ(disk->stats().failed_writes, 0u);
+    EXPECT_EQ(Load(*store, after), BlocksFor(64));
+    EXPECT_EQ(Load(*store, before), -1);
+    EXPECT_FALSE(PrefixDisk::Open({.folder = folder()}).ok()) << "it is locked again";
+  }
+  EXPECT_EQ(Load(*Open()->ForModel("model", kShape), after), BlocksFor(64)) << "with the same key";
+}
+
+TEST_F(PrefixDiskTest, AFolderThatAnotherProcessMadeIsLeftAlone) {
+  const auto disk = Open();
+  const auto store = disk->ForModel("model", kShape);
+  fs::rename(folder(), std::string(folder()) + ".away");
+  const auto other = Open();
+  Save(*store, SomeTokens(1, 64));
+  EXPECT_EQ(disk->stats().failed_writes, 1u);
+  EXPECT_TRUE(Files().empty());
+}
+
 }  // namespace
 }  // namespace tutti::kv
