@@ -401,6 +401,13 @@ Status HubCache::Publish(const HubName& name, const std::string& commit,
     if (file.path != last) RETURN_IF_ERROR(put(file));
   }
   for (const HubFile& file : choice.files) {
+    // Another process may have removed the model since its last file came.
+    if (std::error_code ignored; !fs::exists(BlobPath(name.repository, file.hash), ignored)) {
+      return Unavailable("cache_busy",
+                         name.ToString() + " was removed while it was pulled; pull it again");
+    }
+  }
+  for (const HubFile& file : choice.files) {
     if (file.path == last) RETURN_IF_ERROR(put(file));
   }
   for (const std::string& absent : choice.absent) {

@@ -132,6 +132,20 @@ TEST_F(HubCacheTest, PublishesLinksAndTheRevisionLast) {
   EXPECT_FALSE(fs::exists(folder_.File("models--o--m/refs/" + a_)));
 }
 
+TEST_F(HubCacheTest, PublishesNoFilesThatWereRemovedMeanwhile) {
+  ASSERT_TRUE(cache_.Prepare("o/m").ok());
+  FileChoice choice;
+  for (const char* const path : {"config.json", "model.safetensors"}) {
+    HubFile file;
+    file.path = path;
+    file.hash = std::string(path).substr(0, 1);
+    choice.files.push_back(file);
+  }
+  Put("models--o--m/blobs/c", "x");
+  EXPECT_EQ(cache_.Publish(*ParseHubName("o/m"), a_, choice).reason(), "cache_busy");
+  EXPECT_EQ(Found("o/m"), "model_not_pulled");
+}
+
 TEST_F(HubCacheTest, RemovesWhatNoOtherSnapshotUses) {
   PutFile(a_, "m-Q8_0.gguf", "1");
   PutFile(b_, "m-Q8_0.gguf", "1");

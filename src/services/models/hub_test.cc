@@ -7,6 +7,7 @@
 #include <fstream>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "services/models/download.h"
 #include "temp_folder.h"
@@ -22,6 +23,19 @@ TEST(HubTest, FindsTheNextPageInALinkHeader) {
   for (const char* const text :
        {"", "<", "<x", "x>", "<x>", "<x>; rel=\"last\"", ">; rel=\"next\"<"})
     EXPECT_EQ(NextLink(text), "") << text;
+}
+
+// The sum over 100,000 files must not overflow.
+TEST(HubTest, RefusesFilesOfMoreThan16TiB) {
+  const auto list = [](const std::string& size) {
+    std::vector<HubFile> files;
+    const auto page = protocol::ParseJson(R"([{"type":"file","path":"m.gguf","oid":")" +
+                                          std::string(40, 'a') + R"(","size":)" + size + "}]");
+    return AddFileList(page->root(), &files);
+  };
+  EXPECT_TRUE(list("17592186044416").ok());
+  EXPECT_THAT(list("17592186044417").message(), HasSubstr("16 TiB"));
+  EXPECT_THAT(list("-1").message(), HasSubstr("no size"));
 }
 
 TEST(HubTest, OriginsDifferInHostPortAndScheme) {
