@@ -5,6 +5,7 @@
 // moments.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -15,12 +16,16 @@
 
 namespace tutti::api {
 
-// One content that a pull fetches.
+// One content that a pull fetches. Those after the kMaxPullBlobs largest ones are shown as one.
 struct PullBlob {
-  std::string digest;    // "sha256:9f86...", or "sha1:..." for small files: git's hash of a blob
+  // "sha256:9f86...", or "sha1:..." for small files: git's hash of a blob; "others:59000 files".
+  std::string digest;
   uint64_t total = 0;    // bytes
   uint64_t fetched = 0;  // bytes that are here, those of earlier pulls included
 };
+
+// Repositories of a hub may have 100,000 files, and I/O threads show the progress.
+constexpr size_t kMaxPullBlobs = 1000;
 
 struct PullProgress {
   std::vector<PullBlob> blobs;  // empty until the hub has listed the files

@@ -159,7 +159,7 @@ v1::Hello HelloOf(const Settings& settings, const std::vector<ModelRef>& models,
   hello.set_name(NameOfThisProcess());
   hello.set_version(kVersion);
   int64_t places = 0;
-  const std::vector<api::ModelInfo> served = inference.gateway().Models();
+  const api::ModelList served = inference.gateway().Models();
   for (const api::ModelInfo& model : served) {
     if (!model.parent.empty()) continue;  // its model counts
     if (model.generates) places += settings.Int("max-num-seqs") + settings.Int("queue");
@@ -207,8 +207,11 @@ Status Serve(const Settings& settings, const std::vector<ModelRef>& models) {
   ModelManager manager(std::move(manager_options), inference, log);
   const Collectors model_metrics = CollectModels(metrics, manager);
   const Collectors adapter_metrics = CollectAdapters(metrics, settings, inference.gateway());
+  ASSIGN_OR_RETURN(const std::string store_folder, StoreFolder(settings));
   ModelLibrary library(
-      {.allowed = settings.Text("pull") == "on-demand", .hub = HubSettingsFromEnvironment()},
+      {.allowed = settings.Text("pull") == "on-demand",
+       .hub = HubSettingsFromEnvironment(),
+       .record = store_folder.empty() ? std::string() : store_folder + "/models.json"},
       manager, log);
   inference.UseLibrary(&library);
   const Collectors library_metrics = CollectPulls(metrics, library);
@@ -246,6 +249,7 @@ Status Serve(const Settings& settings, const std::vector<ModelRef>& models) {
   RETURN_IF_ERROR(
       CheckProjectModels(settings.mqtt_projects(), NamesOf(models, opened, settings.aliases())));
   RETURN_IF_ERROR(manager.List(models, BytesOf(opened)));
+  library.Restore();
   // Models of the folder and adapters come and go.
   const auto served_names = [&manager, &inference, adapter_names] {
     std::vector<std::string> names = manager.names();

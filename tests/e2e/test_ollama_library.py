@@ -2,6 +2,7 @@
 import concurrent.futures
 import json
 import os
+import shutil
 import threading
 import unittest
 
@@ -94,6 +95,42 @@ class Library(WithHub):
         self.assertEqual(self.listed(client), ["hf.co/org/folder:latest", "hf.co/org/m:Q8_0", "org/m:Q8_0", MODEL + ":latest"])
         self.assertEqual(len(client.ps().models), 4)  # each name of a loaded model
         self.assertEqual(self.text(client, "org/m:Q8_0"), self.text(client, "hf.co/org/m:Q8_0"))
+
+    def test_names_come_back_after_a_restart(self):
+        self.add("org/m", {"m-Q8_0.gguf": self.gguf})
+        self.add("org/other", {"o-Q8_0.gguf": self.gguf + b"\0"})
+        store = os.path.join(self.home, "store")
+        server, client = self.serve("--pull", "on-demand", "--store", store, stops=False)
+        for name in ("org/m:Q8_0", "org/other"):
+            self.assertEqual(client.pull(name).status, "success")
+        for source, name in (("org/m:Q8_0", "mine"), ("mine", "ours"), (MODEL, "default")):
+            self.assertEqual(client.copy(source, name).status, "success")
+        names = self.listed(client)
+        self.assertEqual(len(names), 6, names)
+        answer = self.text(client, "ours")
+        server.process.kill()
+        server.stop()
+        # No connection is needed, and none is made.
+        self.hub.stop()
+        server, client = self.serve("--store", store, stops=False)
+        self.assertEqual(self.listed(client), names)
+        self.assertEqual(self.text(client, "ours"), answer)
+        self.assertEqual(client.delete("ours").status, "success")
+        server.stop()
+        # What is no longer in the cache is dropped with a warning, and so are its names.
+        shutil.rmtree(os.path.join(self.cache, "models--org--m"))
+        server, client = self.serve("--store", store, stops=False)
+        self.assertEqual(self.listed(client), ["default:latest", "org/other:latest", MODEL + ":latest"])
+        server.expect_log("model.not_listed_again.*org/m:Q8_0")
+        self.assertEqual(client.delete("org/other").status, "success")
+        server.stop()
+        with open(os.path.join(store, "models.json"), encoding="utf-8") as record:
+            self.assertEqual(json.load(record), {"version": 1, "pulled": [], "copies": [{"name": "default", "model": MODEL}]})
+        with open(os.path.join(store, "models.json"), "w", encoding="utf-8") as record:
+            record.write('{"version": 1, "pulled": [')
+        server, client = self.serve("--store", store)
+        self.assertEqual(self.listed(client), [MODEL + ":latest"])
+        server.expect_log("models.record_unreadable")
 
     def test_a_delete_leaves_other_models_of_the_repository(self):
         self.add("org/m", {"m-Q4_0.gguf": self.gguf, "m-Q8_0.gguf": self.gguf + b"\0"})

@@ -57,6 +57,24 @@ std::string DigestOf(const models::BlobState& blob) {
 
 }  // namespace
 
+std::vector<api::PullBlob> ShownBlobs(const models::PullState& state) {
+  std::vector<api::PullBlob> shown;
+  api::PullBlob others;
+  for (const models::BlobState& blob : state.blobs) {
+    if (shown.size() < api::kMaxPullBlobs) {
+      shown.push_back({.digest = DigestOf(blob), .total = blob.size, .fetched = blob.bytes});
+    } else {
+      others.total += blob.size;
+      others.fetched += blob.bytes;
+    }
+  }
+  if (const size_t count = state.blobs.size() - shown.size(); count > 0) {
+    others.digest = fmt::format("others:{} files", count);
+    shown.push_back(std::move(others));
+  }
+  return shown;
+}
+
 // Shared by the thread that pulls and the handle of the caller.
 class ModelLibrary::Job final : public models::PullObserver {
  public:
@@ -97,9 +115,7 @@ class ModelLibrary::Job final : public models::PullObserver {
  private:
   void CopyBlobs(api::PullProgress* to) const REQUIRES(mutex_) {
     if (state_ == nullptr) return;
-    to->blobs.clear();
-    for (const models::BlobState& blob : state_->blobs)
-      to->blobs.push_back({.digest = DigestOf(blob), .total = blob.size, .fetched = blob.bytes});
+    to->blobs = ShownBlobs(*state_);
   }
 
   const std::string name_;
@@ -212,35 +228,108 @@ Status ModelLibrary::Fetch(Job& job, uint64_t* fetched) {
   if (!job.hub_name().has_value()) {
     // It was listed, perhaps by a further name in the form of a path, and no longer is.
     if (!IsKnownModel(job.name())) return api::ModelNotFound(job.name());
-    ASSIGN_OR_RETURN(ModelRef known, ResolveModel(job.name()));
-    return manager_.AddPulled(std::move(known), nullptr);
+    RETURN_IF_ERROR(RestorePulled({.name = job.name(), .commit = {}}));
+    RecordPulled({.name = job.name(), .commit = {}});
+    return OkStatus();
   }
   const models::HubName& name = *job.hub_name();
   log_.Info("model.pulling", {{"model", job.name()}});
   const models::PullOptions options{.workers = kFilesAtOnce, .observer = &job, .stop = &job.stop()};
   ASSIGN_OR_RETURN(const models::PulledModel pulled, models::Pull(name, options_.hub, options));
   *fetched = pulled.fetched;
-  ModelRef ref{.served_name = ServedNameOf(job.name(), name), .path = pulled.path};
-  RETURN_IF_ERROR(CheckServedName(ref.served_name));
+  const std::string served_name = ServedNameOf(job.name(), name);
+  RETURN_IF_ERROR(List(name, served_name, pulled.path, pulled.commit));
+  RecordPulled({.name = served_name, .commit = pulled.commit});
+  return OkStatus();
+}
+
+Status ModelLibrary::List(const models::HubName& name, const std::string& served_name,
+                          const std::string& path, const std::string& commit) {
+  RETURN_IF_ERROR(CheckServedName(served_name));
   // The files of this model alone: without a revision the name may mean all of the repository, of
   // which other models may be listed.
   models::HubName removed = name;
-  removed.revision = pulled.commit;
-  return manager_.AddPulled(std::move(ref), [folder = options_.hub.cache_folder, removed] {
-    return models::HubCache(folder).Remove(removed).status();
+  removed.revision = commit;
+  return manager_.AddPulled({.served_name = served_name, .path = path},
+                            [folder = options_.hub.cache_folder, removed] {
+                              return models::HubCache(folder).Remove(removed).status();
+                            });
+}
+
+Status ModelLibrary::RestorePulled(const PulledNames::Pulled& pulled) {
+  if (manager_.Lists(pulled.name)) return OkStatus();
+  if (pulled.commit.empty()) {
+    if (!IsKnownModel(pulled.name)) return api::ModelNotFound(pulled.name);
+    ASSIGN_OR_RETURN(ModelRef known, ResolveModel(pulled.name));
+    return manager_.AddPulled(std::move(known), nullptr);
+  }
+  ASSIGN_OR_RETURN(models::HubName name, models::ParseHubName(pulled.name));
+  name.revision = pulled.commit;
+  ASSIGN_OR_RETURN(const models::CachedModel cached,
+                   models::HubCache(options_.hub.cache_folder).Find(name));
+  return List(name, pulled.name, cached.path, pulled.commit);
+}
+
+void ModelLibrary::Restore() {
+  if (options_.record.empty()) return;
+  const Result<PulledNames> read = ReadPulledNames(options_.record);
+  if (!read.ok()) {
+    log_.Warn("models.record_unreadable", {{"error", read.status().message()}});
+    return;
+  }
+  const auto note = [&](const std::string& name, const Status& status) {
+    if (!status.ok())
+      log_.Warn("model.not_listed_again", {{"model", name}, {"error", status.message()}});
+    return status.ok();
+  };
+  PulledNames names;
+  for (const PulledNames::Pulled& pulled : read->pulled) {
+    if (note(pulled.name, RestorePulled(pulled))) names.pulled.push_back(pulled);
+  }
+  for (const PulledNames::Copy& copy : read->copies) {
+    Status status = CheckServedName(copy.name);
+    if (status.ok()) status = manager_.AddAlias(copy.model, copy.name);
+    if (note(copy.name, status)) names.copies.push_back(copy);
+  }
+  const MutexLock lock(record_mutex_);
+  names_ = std::move(names);
+}
+
+void ModelLibrary::RecordPulled(PulledNames::Pulled pulled) {
+  Record([&](PulledNames* names) {
+    std::erase_if(names->pulled, [&](const auto& known) { return known.name == pulled.name; });
+    names->pulled.push_back(std::move(pulled));
   });
+}
+
+void ModelLibrary::Record(const std::function<void(PulledNames*)>& change) {
+  if (options_.record.empty()) return;
+  const MutexLock lock(record_mutex_);
+  change(&names_);
+  const auto gone = [&](const auto& entry) { return !manager_.Lists(entry.name); };
+  std::erase_if(names_.pulled, gone);
+  std::erase_if(names_.copies, gone);
+  const Status written = WritePulledNames(options_.record, names_);
+  if (!written.ok()) log_.Warn("models.record_not_written", {{"error", written.message()}});
 }
 
 Status ModelLibrary::Copy(const std::string& source, const std::string& name) {
   RETURN_IF_ERROR(CheckServedName(name));
   RETURN_IF_ERROR(manager_.AddAlias(source, name));
+  Record([&](PulledNames* names) {
+    std::erase_if(names->copies, [&](const auto& known) { return known.name == name; });
+    names->copies.push_back({.name = name, .model = source});
+  });
   log_.Info("model.copied", {{"model", source}, {"name", name}});
   return OkStatus();
 }
 
 void ModelLibrary::Remove(const std::string& model, Done done) {
   manager_.Remove(model, [this, model, done = std::move(done)](Status status) {
-    if (status.ok()) log_.Info("model.removed", {{"model", model}});
+    if (status.ok()) {
+      Record([](PulledNames*) {});
+      log_.Info("model.removed", {{"model", model}});
+    }
     done(std::move(status));
   });
 }

@@ -12,6 +12,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <thread>
@@ -19,13 +20,18 @@
 
 #include "api/model_library.h"
 #include "app/loading/model_manager.h"
+#include "app/loading/pulled_names.h"
 #include "base/log.h"
 #include "base/mutex.h"
 #include "base/status.h"
 #include "services/models/hub_name.h"
 #include "services/models/hub_settings.h"
+#include "services/models/pull.h"
 
 namespace tutti::app {
+
+// The contents of a pull, for clients: the largest ones each, the others as one.
+std::vector<api::PullBlob> ShownBlobs(const models::PullState& state);
 
 class ModelLibrary final : public api::ModelLibrary {
  public:
@@ -35,6 +41,7 @@ class ModelLibrary final : public api::ModelLibrary {
   struct Options {
     bool allowed = false;  // --pull on-demand: connections to the hub
     models::HubSettings hub;
+    std::string record;  // file of pulled_names.h; empty: names last as long as the process
   };
   struct Stats {
     uint64_t pulled = 0, failed = 0;
@@ -46,6 +53,9 @@ class ModelLibrary final : public api::ModelLibrary {
   ModelLibrary(Options options, ModelManager& manager, Logger& log);
   ~ModelLibrary() override;  // Stop()
 
+  // Lists again what Options::record names, as far as its files are in the cache; the rest is
+  // dropped with a warning. No connection is made. Called once, after ModelManager::List().
+  void Restore();
   // Ends the pulls that run, and waits for their threads: a second at most. Idempotent; one thread.
   void Stop();
   Stats stats() const;
@@ -64,6 +74,13 @@ class ModelLibrary final : public api::ModelLibrary {
 
   void Run(Job& job);
   Status Fetch(Job& job, uint64_t* fetched);
+  // `commit`: that the files are of; empty for a known model, whose `remove_files` is null.
+  Status List(const models::HubName& name, const std::string& served_name, const std::string& path,
+              const std::string& commit);
+  Status RestorePulled(const PulledNames::Pulled& pulled);
+  void RecordPulled(PulledNames::Pulled pulled);
+  // Changes the record, without the names that are no longer listed.
+  void Record(const std::function<void(PulledNames*)>& change);
 
   const Options options_;
   ModelManager& manager_;
@@ -72,6 +89,8 @@ class ModelLibrary final : public api::ModelLibrary {
   bool stopped_ GUARDED_BY(mutex_) = false;
   std::vector<Running> running_ GUARDED_BY(mutex_);  // with those that ended since the last Begin()
   Stats counts_ GUARDED_BY(mutex_);
+  Mutex record_mutex_;  // held while the file is written
+  PulledNames names_ GUARDED_BY(record_mutex_);
 };
 
 }  // namespace tutti::app

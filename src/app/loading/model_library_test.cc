@@ -77,6 +77,25 @@ TEST_F(ModelLibraryTest, PullsNothingUnlessItIsAllowed) {
   EXPECT_TRUE(ResultOf(**listed).ok()) << "it is here";
 }
 
+// 60,000 files kept an I/O thread busy for most of a second.
+TEST(ShownBlobs, AreTheLargestAndOneForAllOthers) {
+  models::PullState state;
+  for (int i = 0; i < 60'000; ++i) {
+    models::BlobState& blob = state.blobs.emplace_back();
+    blob.hash = std::to_string(i);
+    blob.size = i < 1000 ? 7 : 2;
+    blob.bytes = 1;
+  }
+  const std::vector<api::PullBlob> shown = ShownBlobs(state);
+  ASSERT_EQ(shown.size(), 1001U);
+  EXPECT_TRUE(shown[999].digest.ends_with(":999"));
+  EXPECT_EQ(shown[1000].digest, "others:59000 files");
+  EXPECT_EQ(shown[1000].total, 2U * 59'000);
+  EXPECT_EQ(shown[1000].fetched, 59'000U);
+  state.blobs.resize(1);
+  EXPECT_EQ(ShownBlobs(state).size(), 1U);
+}
+
 TEST_F(ModelLibraryTest, RefusesNamesThatNoHubHas) {
   const auto library = Make(true);
   for (const char* name :
