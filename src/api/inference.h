@@ -91,7 +91,8 @@ class Inference {
                   "prefixes are pinned by servers without worker processes");
   }
 
-  virtual std::vector<ModelInfo> Models() const = 0;  // loaded and ready; empty while loading
+  // The models that requests may name; empty while the first one is loaded.
+  virtual ModelList Models() const = 0;
   virtual LoadSnapshot Load() const = 0;
   virtual Result<ModelStatistics> Statistics(const std::string& model) const = 0;
 };

@@ -1,6 +1,7 @@
 #include "api/models.h"
 
 #include <algorithm>
+#include <iterator>
 #include <type_traits>
 #include <variant>
 
@@ -87,9 +88,25 @@ bool MayUse(const Caller& caller, const ModelInfo& model) {
          std::any_of(model.aliases.begin(), model.aliases.end(), given);
 }
 
-std::vector<ModelInfo> ModelsFor(const Caller& caller, std::vector<ModelInfo> models) {
-  std::erase_if(models, [&](const ModelInfo& model) { return !MayUse(caller, model); });
-  return models;
+ModelList ModelsFor(const Caller& caller, const ModelList& models) {
+  if (caller.models.empty()) return models;
+  std::vector<ModelInfo> theirs;
+  std::copy_if(models.begin(), models.end(), std::back_inserter(theirs),
+               [&](const ModelInfo& model) { return MayUse(caller, model); });
+  return theirs;
+}
+
+ModelList DerivedModels::Of(const ModelList& source, std::shared_ptr<const void> settings,
+                            const std::function<void(std::vector<ModelInfo>*)>& change) const {
+  const MutexLock lock(mutex_);
+  if (settings != settings_ || !source.SharesWith(source_)) {
+    std::vector<ModelInfo> models = source.Copy();
+    change(&models);
+    derived_ = std::move(models);
+    source_ = source;
+    settings_ = std::move(settings);
+  }
+  return derived_;
 }
 
 uint32_t SilentParameters(const SamplingParams& params) {

@@ -1,8 +1,11 @@
-// Selection of a served model, by name or for a request without a name, and the sampling defaults
-// that a model's publisher recommends. Pure functions; returned pointers point into `models`.
+// Selection of a served model, by name or for a request without a name, lists derived from others,
+// and the sampling defaults that a model's publisher recommends. Functions are pure; returned
+// pointers point into `models`.
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -10,6 +13,7 @@
 #include "api/caller.h"
 #include "api/encoding.h"
 #include "api/types.h"
+#include "base/mutex.h"
 
 namespace tutti::api {
 
@@ -40,7 +44,21 @@ const ModelInfo* EncoderFor(std::span<const ModelInfo> models, const EncodeReque
 // Whether `caller` may use the model, by its name or an alias.
 bool MayUse(const Caller& caller, const ModelInfo& model);
 // The models that `caller` may use.
-std::vector<ModelInfo> ModelsFor(const Caller& caller, std::vector<ModelInfo> models);
+ModelList ModelsFor(const Caller& caller, const ModelList& models);
+
+// A list that is made from another one and kept until that changes. Thread-safe.
+class DerivedModels {
+ public:
+  // `source`, changed by `change`, which also depends on `*settings` alone. Settings are never
+  // changed, but replaced.
+  ModelList Of(const ModelList& source, std::shared_ptr<const void> settings,
+               const std::function<void(std::vector<ModelInfo>*)>& change) const;
+
+ private:
+  mutable Mutex mutex_;
+  mutable ModelList source_ GUARDED_BY(mutex_), derived_ GUARDED_BY(mutex_);
+  mutable std::shared_ptr<const void> settings_ GUARDED_BY(mutex_);
+};
 
 // Replaces each parameter that the request did not set with the value in `defaults`, if any.
 void ApplyDefaults(const SamplingDefaults& defaults, SamplingParams* params);

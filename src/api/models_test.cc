@@ -87,5 +87,34 @@ TEST(EncoderFor, TheNameDecidesAndWithoutOneWhatIsAskedFor) {
   EXPECT_EQ(EncoderFor(models, request), nullptr);
 }
 
+TEST(ModelsFor, SharesTheListOfCallersWithoutRestriction) {
+  const ModelList all(std::vector<ModelInfo>{Decoder("a"), Decoder("b")});
+  Caller caller;
+  EXPECT_TRUE(ModelsFor(caller, all).SharesWith(all));
+  caller.models = {"b"};
+  const ModelList theirs = ModelsFor(caller, all);
+  ASSERT_EQ(theirs.size(), 1U);
+  EXPECT_EQ(theirs.front().id, "b");
+}
+
+TEST(DerivedModels, FollowTheirSourceAndSettings) {
+  const DerivedModels derived;
+  int made = 0;
+  const auto of = [&](const ModelList& source, const std::shared_ptr<const int>& settings) {
+    return derived.Of(source, settings, [&](std::vector<ModelInfo>* models) {
+      models->push_back(Decoder(std::to_string(++made)));
+    });
+  };
+  const ModelList source(std::vector<ModelInfo>{Decoder("a")});
+  const auto settings = std::make_shared<const int>(1);
+  const ModelList first = of(source, settings);
+  ASSERT_EQ(first.size(), 2U);
+  EXPECT_EQ(first[1].id, "1");
+  EXPECT_TRUE(of(source, settings).SharesWith(first));
+  EXPECT_EQ(of(source, std::make_shared<const int>(1))[1].id, "2");
+  EXPECT_EQ(of(ModelList(source.Copy()), settings)[1].id, "3");
+  EXPECT_EQ(source.size(), 1U);
+}
+
 }  // namespace
 }  // namespace tutti::api

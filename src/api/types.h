@@ -432,6 +432,7 @@ struct ModelStatus {
   int64_t memory_bytes = 0;    // weights, KV cache and activations; 0: not known
   int64_t expires_unix_s = 0;  // unloaded then, unless it is used before; 0: never
   std::string failure = {};    // kFailed: the reason code
+  friend bool operator==(const ModelStatus&, const ModelStatus&) = default;
 };
 
 // What a model's files are, for lists of models. Zeros and empty texts: not known.
@@ -469,6 +470,30 @@ struct ModelInfo {
   std::vector<std::string> targets;
   // Models that are not managed at run time are loaded and pinned.
   ModelStatus status = {};
+};
+
+// An immutable list of models. Copies share it, because a folder may hold thousands of models and
+// each request looks one up. Pointers and spans into the list are valid while a copy exists.
+class ModelList {
+ public:
+  ModelList() = default;
+  // Implicit: a list of models is one, however it was made.
+  ModelList(std::vector<ModelInfo> models)
+      : models_(std::make_shared<const std::vector<ModelInfo>>(std::move(models))) {}
+
+  const ModelInfo* data() const { return models_ == nullptr ? nullptr : models_->data(); }
+  size_t size() const { return models_ == nullptr ? 0 : models_->size(); }
+  bool empty() const { return size() == 0; }
+  const ModelInfo* begin() const { return data(); }
+  const ModelInfo* end() const { return data() + size(); }
+  const ModelInfo& front() const { return data()[0]; }
+  const ModelInfo& operator[](size_t index) const { return data()[index]; }
+  // A copy of the models, to be changed.
+  std::vector<ModelInfo> Copy() const { return {begin(), end()}; }
+  bool SharesWith(const ModelList& other) const { return models_ == other.models_; }
+
+ private:
+  std::shared_ptr<const std::vector<ModelInfo>> models_;
 };
 
 // Counts of a model's forward passes since it was loaded; read from atomics.

@@ -167,7 +167,7 @@ Result<std::string> AnswerCacheControl(const Caches& caches, std::string_view re
       });
 }
 
-std::string ModelsAnswer(const std::vector<api::ModelInfo>& models) {
+std::string ModelsAnswer(const api::ModelList& models) {
   std::string answer;
   protocol::JsonWriter json(&answer);
   json.BeginObject().Key("models").BeginArray();

@@ -28,7 +28,7 @@ Result<std::string> AnswerControl(store::Store& store, auth::Authenticator& auth
 // Requests that only a server can answer: {"models":["..."]}, the models that the gateway serves
 // now.
 inline constexpr std::string_view kModelsRequest = R"({"op":"models.list"})";
-std::string ModelsAnswer(const std::vector<api::ModelInfo>& models);
+std::string ModelsAnswer(const api::ModelList& models);
 
 // {"op":"cache.flush","tenant":"..."} -> {"answers":n}: the number of removed answers and encoder
 // rows. Without `tenant`, the caches of all tenants are flushed. Refused where there is no cache,

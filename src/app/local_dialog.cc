@@ -34,7 +34,7 @@ T Await(Call call) {
 sessions::SessionOptions OptionsFor(LocalInference& inference, const std::string& model) {
   sessions::SessionOptions options;
   options.ttl_s = kNever;
-  const std::vector<api::ModelInfo> models = inference.gateway().Models();
+  const api::ModelList models = inference.gateway().Models();
   if (const api::ModelInfo* const info = api::FindModel(models, model))
     options.window.limit = std::min(options.window.limit, info->max_model_len * 3 / 4);
   return options;

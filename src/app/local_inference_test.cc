@@ -97,7 +97,7 @@ class EncodingDecoderTest : public LocalInferenceTest {
 // Regression: KServe clients saw 10 ms regardless of --encode-window-ms.
 TEST_F(EncodingDecoderTest, HowLongABatchIsHeldBackIsToldAsTheOperatorChoseIt) {
   Load();
-  const std::vector<api::ModelInfo> models = inference_.gateway().Models();
+  const api::ModelList models = inference_.gateway().Models();
   ASSERT_EQ(models.size(), 1u);
   ASSERT_TRUE(models[0].encoder.has_value());
   EXPECT_EQ(models[0].encoder->batch_window, std::chrono::microseconds(2500));

@@ -287,7 +287,7 @@ Collectors CollectLoad(MetricsRegistry& registry, const api::Inference& inferenc
         &MemoryWatch::Figures::resident);
   return {all.Collect([&inference, &memory] {
     const MemoryWatch::Figures now = memory.figures();
-    const std::vector<api::ModelInfo> models = inference.Models();
+    const api::ModelList models = inference.Models();
     const auto adapters = std::count_if(models.begin(), models.end(),
                                         [](const auto& model) { return !model.parent.empty(); });
     return Sample{static_cast<double>(inference.Load().level), static_cast<double>(now.level),

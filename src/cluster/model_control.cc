@@ -51,7 +51,7 @@ void WorkerPool::Load(const std::string& name, ModelControl::Done done) {
     const MutexLock lock(mutex_);
     size_t waiting = 0;
     for (const auto& [model, calls] : loads_) waiting += calls.size();
-    const std::vector<api::ModelInfo> models = LiveModels();
+    const api::ModelList models = LiveModels();
     const api::ModelInfo* const model = api::FindModel(models, name);
     if (model == nullptr) {
       refused = AbsentLocked(name);
@@ -91,7 +91,7 @@ void WorkerPool::Unload(const std::string& name, ModelControl::Done done) {
   Status refused;
   {
     const MutexLock lock(mutex_);
-    const std::vector<api::ModelInfo> models = LiveModels();
+    const api::ModelList models = LiveModels();
     const api::ModelInfo* const model = api::FindModel(models, name);
     std::vector<WorkerRef> asked;
     for (const WorkerRef& worker : workers_) {
@@ -123,7 +123,7 @@ void WorkerPool::Unload(const std::string& name, ModelControl::Done done) {
 
 void WorkerPool::KeepAlive(const std::string& name, Duration keep_alive) {
   const MutexLock lock(mutex_);
-  const std::vector<api::ModelInfo> models = LiveModels();
+  const api::ModelList models = LiveModels();
   const api::ModelInfo* const model = api::FindModel(models, name);
   if (model == nullptr || questions_.load() + workers_.size() > kMaxQuestions) return;
   for (const WorkerRef& worker : workers_) {

@@ -1,5 +1,8 @@
 // WorkerPool: its state, that of its workers, and its end.
 #include <algorithm>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
 
 #include "api/models.h"
 #include "api/validate.h"
@@ -100,15 +103,19 @@ WorkerPool::Figures WorkerPool::figures() const {
 // Each model as the worker has it that can serve it soonest: loaded ones first, as a gateway lists
 // them, so that requests without a name go to one of these. Adapters are last: no such request gets
 // one.
-std::vector<api::ModelInfo> WorkerPool::LiveModels() const {
+api::ModelList WorkerPool::LiveModels() const {
+  if (live_models_.has_value()) return *live_models_;
+  std::unordered_map<std::string_view, const api::ModelInfo*> best;
+  for (const WorkerRef& worker : workers_) {
+    for (const api::ModelInfo& model : worker->models) {
+      if (worker->refused.contains(model.id)) continue;
+      const api::ModelInfo*& known = best[model.id];
+      if (known == nullptr || OrderOf(model) < OrderOf(*known)) known = &model;
+    }
+  }
   std::vector<api::ModelInfo> models;
   for (const std::string& id : known_.ids()) {
-    const api::ModelInfo* best = nullptr;
-    for (const WorkerRef& worker : workers_) {
-      const api::ModelInfo* model = worker->Model(id);
-      if (model != nullptr && (best == nullptr || OrderOf(*model) < OrderOf(*best))) best = model;
-    }
-    if (best != nullptr) models.push_back(*best);
+    if (const auto found = best.find(id); found != best.end()) models.push_back(*found->second);
   }
   const auto group = [](const api::ModelInfo& model) {
     if (!model.parent.empty()) return 2;
@@ -116,10 +123,11 @@ std::vector<api::ModelInfo> WorkerPool::LiveModels() const {
   };
   std::stable_sort(models.begin(), models.end(),
                    [&](const auto& a, const auto& b) { return group(a) < group(b); });
-  return models;
+  live_models_ = std::move(models);
+  return *live_models_;
 }
 
-std::vector<api::ModelInfo> WorkerPool::Models() const {
+api::ModelList WorkerPool::Models() const {
   const MutexLock lock(mutex_);
   return LiveModels();
 }
@@ -157,7 +165,7 @@ api::LoadSnapshot WorkerPool::Load() const {
 
 Result<api::ModelStatistics> WorkerPool::Statistics(const std::string& name) const {
   const MutexLock lock(mutex_);
-  const std::vector<api::ModelInfo> models = LiveModels();
+  const api::ModelList models = LiveModels();
   const api::ModelInfo* model =
       name.empty() ? api::DefaultGenerator(models) : api::FindModel(models, name);
   if (model == nullptr) return AbsentLocked(name);

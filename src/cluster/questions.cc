@@ -149,7 +149,7 @@ void WorkerPool::Ask(const std::string& name, std::shared_ptr<v1::Call> call, Du
 
 Status WorkerPool::AskOne(const QuestionRef& question, const std::string& name, bool loads) {
   const MutexLock lock(mutex_);
-  const std::vector<api::ModelInfo> models = LiveModels();
+  const api::ModelList models = LiveModels();
   const api::ModelInfo* model =
       name.empty() ? api::DefaultGenerator(models) : api::FindModel(models, name);
   if (model == nullptr) return AbsentLocked(name);

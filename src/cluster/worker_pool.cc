@@ -38,7 +38,7 @@ Result<api::Generation> WorkerPool::Generate(api::GenerateRequest request,
   RETURN_IF_ERROR(api::ValidateRequest(request));
   if (request.pin) return PinsElsewhere();
   RETURN_IF_ERROR(Refusal(request.priority));
-  const std::vector<api::ModelInfo> models = Models();
+  const api::ModelList models = Models();
   const api::ModelInfo* model =
       request.model.empty() ? api::DefaultGenerator(models) : api::FindModel(models, request.model);
   if (model == nullptr) return Absent(request.model);
@@ -67,7 +67,7 @@ Result<api::Generation> WorkerPool::Generate(api::GenerateRequest request,
 
 Result<api::Encoding> WorkerPool::Encode(api::EncodeRequest request, std::shared_ptr<Waker> waker) {
   RETURN_IF_ERROR(Refusal(request.priority));
-  const std::vector<api::ModelInfo> models = Models();
+  const api::ModelList models = Models();
   const api::ModelInfo* model = api::EncoderFor(models, request);
   if (model == nullptr) {
     if (models.empty() || !request.model.empty()) return Absent(request.model);

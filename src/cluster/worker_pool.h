@@ -23,6 +23,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -128,7 +129,7 @@ class WorkerPool final : public api::Inference, public api::ModelControl {
   Result<std::string> Detokenize(const api::DetokenizeRequest& request) override;
   void TokenizeLater(api::TokenizeRequest request, Done<api::TokenizeResult> done) override;
   void DetokenizeLater(api::DetokenizeRequest request, Done<std::string> done) override;
-  std::vector<api::ModelInfo> Models() const override;
+  api::ModelList Models() const override;
   api::LoadSnapshot Load() const override;
   Result<api::ModelStatistics> Statistics(const std::string& model) const override;
 
@@ -207,7 +208,8 @@ class WorkerPool final : public api::Inference, public api::ModelControl {
   void EndLoads(const std::string& model, const Status& status);
 
   // pool_state.cc
-  std::vector<api::ModelInfo> LiveModels() const REQUIRES(mutex_);
+  // Shared until a worker comes, goes, or says something new of its models.
+  api::ModelList LiveModels() const REQUIRES(mutex_);
   Status Absent(const std::string& model) const;
   Status AbsentLocked(const std::string& model) const REQUIRES(mutex_);
 
@@ -222,6 +224,7 @@ class WorkerPool final : public api::Inference, public api::ModelControl {
   std::vector<WorkerRef> workers_ GUARDED_BY(mutex_);
   bool any_came_ GUARDED_BY(mutex_) = false;
   KnownModels known_ GUARDED_BY(mutex_);
+  mutable std::optional<api::ModelList> live_models_ GUARDED_BY(mutex_);
   std::deque<WorkRef> waiting_ GUARDED_BY(mutex_);  // waiting for their trial
   Suspects suspects_ GUARDED_BY(mutex_);
   Figures figures_ GUARDED_BY(mutex_);

@@ -39,6 +39,7 @@ Result<WorkerPool::WorkerRef> WorkerPool::Attach(const v1::Hello& hello,
     }
     if (mismatch.ok()) {
       workers_.push_back(worker);
+      live_models_.reset();
       any_came_ = true;
       known_.Came(worker->models, clock_.Now());
       RefuseOtherFiles(*worker);
@@ -107,6 +108,7 @@ void WorkerPool::NotePlacement(const Worker& worker, const std::string& id) {
 
 void WorkerPool::TakeModels(const WorkerRef& worker, const v1::WorkerMessage& message) {
   if (message.has_models()) {
+    live_models_.reset();
     std::vector<api::ModelInfo> models;
     for (const v1::WireModel& model : message.models().models()) models.push_back(FromWire(model));
     // In this order, so that no name is forgotten in between.
@@ -123,7 +125,11 @@ void WorkerPool::TakeModels(const WorkerRef& worker, const v1::WorkerMessage& me
     states.emplace(state.id(), &state.status());
   for (api::ModelInfo& model : worker->models) {
     const auto state = states.find(model.id);
-    if (state != states.end()) model.status = FromWire(*state->second);
+    if (state == states.end()) continue;
+    api::ModelStatus status = FromWire(*state->second);
+    if (status == model.status) continue;
+    model.status = std::move(status);
+    live_models_.reset();
   }
 }
 
@@ -136,6 +142,7 @@ void WorkerPool::Receive(const WorkerRef& worker, const v1::WorkerMessage& messa
       TakeModels(worker, message);
       if (message.beat().draining() && !std::exchange(worker->draining, true)) {
         ReconsiderRefused();
+        live_models_.reset();
         worker->outbox.set_no_more(true);
         worker->connection->Wake();
       }
@@ -209,6 +216,7 @@ void WorkerPool::Lost(const WorkerRef& worker, Ended ended_what) {
     const MutexLock lock(mutex_);
     if (std::exchange(worker->gone, true)) return;
     std::erase(workers_, worker);
+    live_models_.reset();
     known_.Left(worker->models, clock_.Now());
     ReconsiderRefused();
     worker->connection = nullptr;  // which holds the worker

@@ -170,7 +170,7 @@ Status Gateway::Resume(std::shared_ptr<const ServedModel> model, api::GenerateRe
   }
   if (classifies) {
     ASSIGN_OR_RETURN(std::shared_ptr<api::Cancellable> encoding,
-                     Classify(*model, std::move(request), std::move(stream)));
+                     Classify(model, std::move(request), std::move(stream)));
     control.Attach(std::move(encoding));
     return OkStatus();
   }
@@ -211,7 +211,7 @@ Result<Gateway::Stepwise> Gateway::Accept(api::GenerateRequest request,
     const auto stream = std::make_shared<api::TokenStream>(
         std::move(waker), std::exchange(request.observer, nullptr));
     ASSIGN_OR_RETURN(std::shared_ptr<api::Cancellable> control,
-                     Classify(*model, std::move(request), stream));
+                     Classify(model, std::move(request), stream));
     return Stepwise{api::Generation(stream, std::move(control)), nullptr};
   }
   const auto reject = [model](Status status) {

@@ -117,7 +117,7 @@ class Gateway final : public api::Inference {
   // The requests that wait for their models, for operators.
   void ListWaiting(api::LiveState* out) const;
   // The loaded models, then the listed ones that are not loaded.
-  std::vector<api::ModelInfo> Models() const override;
+  api::ModelList Models() const override;
   api::LoadSnapshot Load() const override;  // of all models together
   Result<api::ModelStatistics> Statistics(const std::string& model) const override;
   // Served adapters that sequences of the engines use now, by name.
@@ -142,7 +142,7 @@ class Gateway final : public api::Inference {
   };
   Lookup Look(const std::string& name) const;
   Lookup LookLocked(const std::string& name) const REQUIRES(mutex_);
-  std::vector<api::ModelInfo> ModelsLocked() const REQUIRES(mutex_);
+  api::ModelList ModelsLocked() const REQUIRES(mutex_);
   // The adapter that was replaced; null if there was none.
   Result<std::shared_ptr<const ServedModel>> PutAdapter(
       const std::shared_ptr<const ServedModel>& model, bool replaces);
@@ -210,9 +210,12 @@ class Gateway final : public api::Inference {
   Status Prepare(PendingEncoding& pending);
   // Answers a request that a classifier answers (classify.h) through `stream`. Returns what cancels
   // it. Errors: the stream has not ended.
-  Result<std::shared_ptr<api::Cancellable>> Classify(const ServedModel& model,
-                                                     api::GenerateRequest request,
-                                                     std::shared_ptr<api::TokenStream> stream);
+  Result<std::shared_ptr<api::Cancellable>> Classify(
+      const std::shared_ptr<const ServedModel>& model, api::GenerateRequest request,
+      std::shared_ptr<api::TokenStream> stream);
+  // Encode() with a model that was looked up.
+  Result<api::Encoding> EncodeWith(std::shared_ptr<const ServedModel> model,
+                                   api::EncodeRequest request, std::shared_ptr<Waker> waker);
   static api::EncodingState::Finisher FinisherOf(const PendingEncoding& pending);
   // Prepares the encoding on the pool, and ends it if that fails.
   void Post(std::shared_ptr<PendingEncoding> pending);
@@ -224,6 +227,14 @@ class Gateway final : public api::Inference {
   std::vector<std::shared_ptr<const ServedModel>> models_ GUARDED_BY(mutex_);
   std::vector<std::string> expected_ GUARDED_BY(mutex_);  // names of models that are being loaded
   std::vector<api::ModelInfo> listed_ GUARDED_BY(mutex_);
+  // The answer of Models(). Absent after a change of models_, expected_ or listed_.
+  struct Snapshot {
+    api::ModelList models;
+    // The loaded models that are unloaded when unused, with the time of it that `models` gives.
+    std::vector<std::pair<const ServedModel*, int64_t>> expiries;
+  };
+  Snapshot MakeSnapshot(TimePoint now) const REQUIRES(mutex_);
+  mutable std::optional<Snapshot> snapshot_ GUARDED_BY(mutex_);
   WaitingRequests waiting_ GUARDED_BY(mutex_);
   ModelSource* source_ = nullptr;               // may be null
   std::shared_ptr<api::AnswerCache> answers_;   // may be null

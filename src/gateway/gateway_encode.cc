@@ -329,7 +329,7 @@ struct Gateway::PendingEncoding {
 
 Gateway::Lookup Gateway::LookEncoder(const api::EncodeRequest& request) const {
   if (!request.model.empty()) return Look(request.model);
-  const std::vector<api::ModelInfo> models = Models();
+  const api::ModelList models = Models();
   if (const api::ModelInfo* model = api::EncoderFor(models, request)) return Look(model->id);
   if (models.empty()) return Look("");  // returns the error
   if (AwaitsModels())
@@ -404,7 +404,12 @@ Result<api::Encoding> Gateway::Encode(api::EncodeRequest request, std::shared_pt
   if (!found.listed.empty())
     return Defer(std::move(found.listed), std::move(request), std::move(waker));
   if (found.model == nullptr) return std::move(found.why);
-  const std::shared_ptr<const ServedModel> model = std::move(found.model);
+  return EncodeWith(std::move(found.model), std::move(request), std::move(waker));
+}
+
+Result<api::Encoding> Gateway::EncodeWith(std::shared_ptr<const ServedModel> model,
+                                          api::EncodeRequest request,
+                                          std::shared_ptr<Waker> waker) {
   NoteUse(*model, request.keep_alive);
   const size_t work = EncodeBytes(request);
   Result<std::shared_ptr<PendingEncoding>> queued = Queue(model, std::move(request));
@@ -425,15 +430,15 @@ Result<api::Encoding> Gateway::Encode(api::EncodeRequest request, std::shared_pt
 }
 
 Result<std::shared_ptr<api::Cancellable>> Gateway::Classify(
-    const ServedModel& model, api::GenerateRequest request,
+    const std::shared_ptr<const ServedModel>& model, api::GenerateRequest request,
     std::shared_ptr<api::TokenStream> stream) {
   RETURN_IF_ERROR(api::ValidateRequest(request));
   const api::Continuation& continuation = *request.continuation;
-  ASSIGN_OR_RETURN(std::vector<size_t> classes, ClassesFor(model.info, continuation));
+  ASSIGN_OR_RETURN(std::vector<size_t> classes, ClassesFor(model->info, continuation));
   ASSIGN_OR_RETURN(std::string text, ClassifiedText(request.prompt, continuation));
   api::EncodeRequest encode;
   encode.request_id = std::move(request.request_id);
-  encode.model = model.info.id;
+  encode.model = model->info.id;
   encode.inputs.emplace_back(std::move(text));
   encode.output = api::EncodeOutput::kScores;
   encode.raw_scores = true;
@@ -445,10 +450,11 @@ Result<std::shared_ptr<api::Cancellable>> Gateway::Classify(
   encode.tenant_weight = request.tenant_weight;
   encode.cache_scope = std::move(request.cache_scope);
   encode.trace = std::move(request.trace);
-  stream->DivideLogprobs(model.info.decision_temperature);
+  stream->DivideLogprobs(model->info.decision_temperature);
   const auto answer =
-      std::make_shared<ClassAnswer>(std::move(stream), std::move(classes), model.encoder->scale);
-  Result<api::Encoding> encoding = Encode(std::move(encode), answer);
+      std::make_shared<ClassAnswer>(std::move(stream), std::move(classes), model->encoder->scale);
+  // The same load of the model, whose classes have these numbers.
+  Result<api::Encoding> encoding = EncodeWith(model, std::move(encode), answer);
   if (!encoding.ok()) return PromptError(std::move(encoding).status());
   std::shared_ptr<api::Cancellable> control = encoding->control();
   answer->Attach(*std::move(encoding));

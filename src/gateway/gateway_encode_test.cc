@@ -298,9 +298,9 @@ TEST_F(EncodeTest, TheNameDecidesAndWithoutOneTheFirstModelThatGivesIt) {
   request.model = "";
   EXPECT_THAT(Run(request).status().message(),
               HasSubstr("gives such vectors; --encode-decoders on lets one"));
+  model_->info.encoder->labels.clear();
   Serve();
   EXPECT_TRUE(Run(request).ok());
-  model_->info.encoder->labels.clear();
   request.output = api::EncodeOutput::kScores;
   EXPECT_THAT(Run(request).status().message(),
               HasSubstr("none of the models here gives such scores"));

@@ -2,6 +2,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
+#include <string_view>
+#include <unordered_map>
+#include <unordered_set>
 #include <utility>
 
 #include "api/models.h"
@@ -19,8 +23,10 @@ int64_t ExpiryOf(const ServedModel& model, TimePoint now) {
   if (keep == api::kForever) return 0;
   const TimePoint last =
       model.unfinished() > 0 ? now : TimePoint(Duration(model.use->last_ns.load()));
-  return UnixSeconds() +
-         std::chrono::duration_cast<std::chrono::seconds>(last - now + keep).count();
+  // Rounded once, so that the time stays the same between uses of the model.
+  return (UnixMillis() +
+          std::chrono::duration_cast<std::chrono::milliseconds>(last - now + keep).count()) /
+         1000;
 }
 
 }  // namespace
@@ -35,6 +41,7 @@ Status AdapterExists(const std::string& name) {
 void Gateway::Expect(std::vector<std::string> names) {
   const MutexLock lock(mutex_);
   expected_ = std::move(names);
+  snapshot_.reset();
 }
 
 bool Gateway::AwaitsModels() const {
@@ -51,6 +58,7 @@ void Gateway::UseSource(ModelSource* source, const WaitLimits& limits) {
 void Gateway::List(std::vector<api::ModelInfo> listed) {
   const MutexLock lock(mutex_);
   listed_ = std::move(listed);
+  snapshot_.reset();
 }
 
 void Gateway::AddModel(std::shared_ptr<const ServedModel> model) {
@@ -60,6 +68,7 @@ void Gateway::AddModel(std::shared_ptr<const ServedModel> model) {
     const MutexLock lock(mutex_);
     std::erase(expected_, model->info.id);
     models_.push_back(model);
+    snapshot_.reset();
     resumed = waiting_.Take(model->info.id);
   }
   for (WaitingRequests::Entry& entry : resumed)
@@ -76,6 +85,7 @@ void Gateway::RemoveModel(const ServedModel& model) {
       removed.push_back(served);
       return true;
     });
+    snapshot_.reset();
   }
   for (const auto& served : removed) constraints_.Forget(*served);
 }
@@ -125,8 +135,8 @@ Gateway::Lookup Gateway::LookLocked(const std::string& name) const {
     return {.why = Unavailable("model_loading", "the model is still being loaded")};
   std::string wanted = name;
   if (name.empty()) {
-    const std::vector<api::ModelInfo> infos = ModelsLocked();
-    const api::ModelInfo* const model = api::DefaultGenerator(infos);
+    const api::ModelList models = ModelsLocked();
+    const api::ModelInfo* const model = api::DefaultGenerator(models);
     if (model == nullptr) return {.why = api::ModelNotFound(name)};
     wanted = model->id;
   }
@@ -179,9 +189,11 @@ Result<std::shared_ptr<const ServedModel>> Gateway::PutAdapter(
   for (auto& served : models_) {
     if (!served->Answers(model->info.id)) continue;
     if (!replaces || served->adapter == nullptr) return AdapterExists(model->info.id);
+    snapshot_.reset();
     return std::exchange(served, model);
   }
   models_.push_back(model);
+  snapshot_.reset();
   return std::shared_ptr<const ServedModel>();
 }
 
@@ -195,6 +207,7 @@ Status Gateway::RemoveAdapter(const std::string& name) {
     if (found == models_.end()) return api::ModelNotFound(name);
     removed = std::move(*found);
     models_.erase(found);
+    snapshot_.reset();
   }
   constraints_.Forget(*removed);
   return OkStatus();
@@ -253,8 +266,27 @@ Result<std::shared_ptr<const ServedModel>> Gateway::FindWithin(const std::string
   return *std::move(answer->found);
 }
 
-std::vector<api::ModelInfo> Gateway::ModelsLocked() const {
+api::ModelList Gateway::ModelsLocked() const {
+  const TimePoint now = clock_.Now();
+  const bool is_current =
+      snapshot_.has_value() &&
+      std::all_of(snapshot_->expiries.begin(), snapshot_->expiries.end(),
+                  [&](const auto& model) { return ExpiryOf(*model.first, now) == model.second; });
+  if (!is_current) snapshot_ = MakeSnapshot(now);
+  return snapshot_->models;
+}
+
+Gateway::Snapshot Gateway::MakeSnapshot(TimePoint now) const {
+  std::vector<std::pair<const ServedModel*, int64_t>> expiries;
   std::vector<api::ModelInfo> infos, unloaded;
+  // Thousands of models may be listed.
+  std::unordered_map<std::string_view, const ServedModel*> served;
+  for (const auto& model : models_) served.emplace(model->info.id, model.get());
+  std::unordered_set<std::string_view> listed_names;
+  for (const api::ModelInfo& listed : listed_) {
+    listed_names.insert(listed.id);
+    listed_names.insert(listed.aliases.begin(), listed.aliases.end());
+  }
   const auto add_loaded = [&](const ServedModel& model, const api::ModelInfo* listed) {
     infos.push_back(model.info);
     if (listed == nullptr) return;
@@ -265,20 +297,20 @@ std::vector<api::ModelInfo> Gateway::ModelsLocked() const {
     status.memory_bytes = bytes;
     // The list may be older.
     status.state = api::ModelState::kLoaded;
-    if (!status.pinned) status.expires_unix_s = ExpiryOf(model, clock_.Now());
+    if (status.pinned) return;
+    status.expires_unix_s = ExpiryOf(model, now);
+    expiries.emplace_back(&model, status.expires_unix_s);
   };
   for (const auto& model : models_) {
-    const bool is_listed = api::FindModel(listed_, model->info.id) != nullptr;
+    const bool is_listed = listed_names.contains(model->info.id);
     if (!is_listed && model->adapter == nullptr) add_loaded(*model, nullptr);
   }
   for (const api::ModelInfo& listed : listed_) {
-    const auto served = std::find_if(models_.begin(), models_.end(), [&](const auto& model) {
-      return model->info.id == listed.id;
-    });
-    if (served != models_.end() && (*served)->adapter != nullptr) {
+    const auto found = served.find(listed.id);
+    if (found != served.end() && found->second->adapter != nullptr) {
       continue;  // the list is older; adapters follow below
-    } else if (served != models_.end()) {
-      add_loaded(**served, &listed);
+    } else if (found != served.end()) {
+      add_loaded(*found->second, &listed);
     } else if (std::find(expected_.begin(), expected_.end(), listed.id) == expected_.end()) {
       unloaded.push_back(listed);
     }
@@ -287,8 +319,9 @@ std::vector<api::ModelInfo> Gateway::ModelsLocked() const {
   for (const auto& model : models_) {
     if (model->adapter != nullptr) add_loaded(*model, nullptr);
   }
-  infos.insert(infos.end(), unloaded.begin(), unloaded.end());
-  return infos;
+  infos.insert(infos.end(), std::make_move_iterator(unloaded.begin()),
+               std::make_move_iterator(unloaded.end()));
+  return {.models = std::move(infos), .expiries = std::move(expiries)};
 }
 
 std::vector<std::shared_ptr<const ServedModel>> Gateway::ServedBases() const {
@@ -306,7 +339,7 @@ void Gateway::ListWaiting(api::LiveState* out) const {
   waiting_.List(now, out);
 }
 
-std::vector<api::ModelInfo> Gateway::Models() const {
+api::ModelList Gateway::Models() const {
   const MutexLock lock(mutex_);
   return ModelsLocked();
 }

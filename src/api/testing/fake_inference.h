@@ -271,9 +271,9 @@ class FakeInference final : public Inference, public HealthProbe {
     }
     return text;
   }
-  std::vector<ModelInfo> Models() const override {
+  ModelList Models() const override {
     std::vector<ModelInfo> models;
-    if (!is_started.load()) return models;
+    if (!is_started.load()) return {};
     for (const FakeModel& model : models_) models.push_back(model.info);
     return models;
   }

@@ -66,7 +66,7 @@ Status AdapterManager::LoadNow(const api::AdapterRequest& request) {
   const bool replaced = std::any_of(kept.begin(), kept.end(), [&](const AdapterRef& adapter) {
     return adapter.name == request.name;
   });
-  const std::vector<api::ModelInfo> models = gateway.Models();
+  const api::ModelList models = gateway.Models();
   const bool taken = replaced || api::FindModel(models, request.name) != nullptr;
   if (taken && !(request.replace && replaced)) return gateway::AdapterExists(request.name);
   if (kept.size() >= options_.max_loaded && !replaced) {
@@ -107,7 +107,7 @@ void AdapterManager::LoadOnStrand(const api::AdapterRequest& request, bool loads
     status = Unavailable("overloaded", "not enough memory to load the adapter");
   }
   if (status.reason() == "model_loading" && loads_base && options_.load_base != nullptr) {
-    const std::vector<api::ModelInfo> models = inference_.gateway().Models();
+    const api::ModelList models = inference_.gateway().Models();
     const api::ModelInfo* const base =
         request.base.empty() ? api::DefaultGenerator(models) : api::FindModel(models, request.base);
     if (base == nullptr) return done(std::move(status));

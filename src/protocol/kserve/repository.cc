@@ -198,7 +198,7 @@ Result<Repository::Entry> Repository::FindEntry(std::string_view name, std::stri
     RETURN_IF_ERROR(CheckVersion(name, version));
     return entry;
   }
-  const std::vector<api::ModelInfo> infos = deps_.inference->Models();
+  const api::ModelList infos = deps_.inference->Models();
   const api::ModelInfo* const info = api::FindModel(infos, name);
   if (info == nullptr) {
     ForgetAdapters(infos);
@@ -240,7 +240,7 @@ Status Repository::ModelReady(std::string_view name, std::string_view version,
 }
 
 std::vector<IndexEntry> Repository::Index(bool ready_only, const api::CallerRef& caller) const {
-  const std::vector<api::ModelInfo> infos = deps_.inference->Models();
+  const api::ModelList infos = deps_.inference->Models();
   std::vector<IndexEntry> index;
   for (const Entry& entry : Entries(caller, infos)) {
     Status ready = LoadedStatus(entry.model->config().name, infos);

@@ -165,7 +165,7 @@ class EncodeHandler final : public CallHandler {
 
   // Chooses the model and remembers its labels. The inference API rejects unknown models.
   void Choose(api::EncodeRequest* request) {
-    const std::vector<api::ModelInfo> models = call_.context().deps.inference->Models();
+    const api::ModelList models = call_.context().deps.inference->Models();
     const api::ModelInfo* model = api::EncoderFor(models, *request);
     if (model == nullptr) return;
     request->model = model_ = model->id;

@@ -63,7 +63,7 @@ class ImmediateHandler final : public Handler {
       case RouteId::kModels:
         return Json(protocol::ModelListBody(Models()));
       case RouteId::kModel: {
-        const std::vector<api::ModelInfo> models = Models();
+        const api::ModelList models = Models();
         const std::string& id = connection_.request_context().decision().argument;
         if (const api::ModelInfo* model = api::FindGenerator(models, id))
           return Json(protocol::ModelBody(*model, id));
@@ -76,12 +76,12 @@ class ImmediateHandler final : public Handler {
 
  private:
   // Others than were given to the caller are not there for it.
-  std::vector<api::ModelInfo> Models() const {
+  api::ModelList Models() const {
     return api::ModelsFor(*connection_.request_context().caller(),
                           connection_.context().deps.inference->Models());
   }
   void Info() {
-    const std::vector<api::ModelInfo> models = Models();
+    const api::ModelList models = Models();
     if (models.empty())
       return connection_.RespondError(Unavailable("model_loading", "the model is being loaded"));
     const HttpOptions& options = connection_.context().options;
@@ -95,14 +95,14 @@ class ImmediateHandler final : public Handler {
     const Result<protocol::ollama::ShowCall> call = protocol::ollama::ParseShow(
         document->root(), connection_.request_context().parse_options());
     if (!call.ok()) return connection_.RespondError(call.status());
-    const std::vector<api::ModelInfo> models = Models();
+    const api::ModelList models = Models();
     const api::ModelInfo* const model = api::FindGenerator(models, call->model);
     if (model == nullptr) return connection_.RespondError(api::ModelNotFound(call->model));
     connection_.Respond(200, JsonHeaders(call->ignored), protocol::ollama::ShowBody(*model));
   }
   // Describes the tokenizer of the default model.
   void TokenizerInfo() {
-    const std::vector<api::ModelInfo> models = Models();
+    const api::ModelList models = Models();
     const api::ModelInfo* const model = api::DefaultGenerator(models);
     if (model == nullptr)
       return connection_.RespondError(Unavailable("model_loading", "the model is being loaded"));

@@ -291,22 +291,24 @@ std::shared_ptr<const Policy> Admission::policy() const {
   return policy_;
 }
 
-std::vector<api::ModelInfo> Admission::Models() const {
-  std::vector<api::ModelInfo> models = deps_.inference->Models();
-  if (!policy()->any_model_name) return models;
-  // Adapters of the one model, and aliases of it, answer to their own names alone.
-  const auto generates = [](const api::ModelInfo& model) {
-    return model.generates && model.parent.empty() && model.targets.empty();
-  };
-  if (std::count_if(models.begin(), models.end(), generates) == 1)
-    std::find_if(models.begin(), models.end(), generates)->answers_any_name = true;
-  return models;
+api::ModelList Admission::Models() const {
+  const std::shared_ptr<const Policy> policy = this->policy();
+  api::ModelList models = deps_.inference->Models();
+  if (!policy->any_model_name) return models;
+  return models_.Of(models, policy, [](std::vector<api::ModelInfo>* changed) {
+    // Adapters of the one model, and aliases of it, answer to their own names alone.
+    const auto generates = [](const api::ModelInfo& model) {
+      return model.generates && model.parent.empty() && model.targets.empty();
+    };
+    if (std::count_if(changed->begin(), changed->end(), generates) == 1)
+      std::find_if(changed->begin(), changed->end(), generates)->answers_any_name = true;
+  });
 }
 
 Result<std::string> Admission::ModelFor(const api::CallerRef& caller, const std::string& name,
                                         const api::EncodeRequest* encode) const {
   if (caller == nullptr || caller->credential.empty()) return NobodyAsks();
-  const std::vector<api::ModelInfo> models = Models();
+  const api::ModelList models = Models();
   const api::ModelInfo* model = nullptr;
   if (!name.empty()) {
     model = encode != nullptr ? api::FindModel(models, name) : api::FindGenerator(models, name);

@@ -23,6 +23,7 @@
 
 #include "api/caller.h"
 #include "api/inference.h"
+#include "api/models.h"
 #include "api/token_stream.h"
 #include "base/clock.h"
 #include "base/mutex.h"
@@ -146,7 +147,7 @@ class Admission final : public api::Inference {
   Status Unpin(const std::string& tenant, const std::string& id) override {
     return deps_.inference->Unpin(tenant, id);
   }
-  std::vector<api::ModelInfo> Models() const override;
+  api::ModelList Models() const override;
   api::LoadSnapshot Load() const override { return deps_.inference->Load(); }
   Result<api::ModelStatistics> Statistics(const std::string& model) const override {
     return deps_.inference->Statistics(model);
@@ -197,6 +198,7 @@ class Admission final : public api::Inference {
   const std::shared_ptr<Running> running_ = std::make_shared<Running>();
   mutable Mutex mutex_;
   std::shared_ptr<const Policy> policy_ GUARDED_BY(mutex_);
+  api::DerivedModels models_;
 };
 
 }  // namespace tutti::admission

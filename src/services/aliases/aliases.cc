@@ -173,7 +173,7 @@ std::string AliasInference::FirstTarget(std::string_view name) const {
 }
 
 bool AliasInference::IsLoaded(std::string_view model) const {
-  const std::vector<api::ModelInfo> models = models_.Models();
+  const api::ModelList models = models_.Models();
   const api::ModelInfo* const found = api::FindModel(models, model);
   return found != nullptr && found->status.state == api::ModelState::kLoaded;
 }
@@ -253,11 +253,19 @@ void AliasInference::DetokenizeLater(api::DetokenizeRequest request, Done<std::s
   models_.DetokenizeLater(std::move(request), std::move(done));
 }
 
-std::vector<api::ModelInfo> AliasInference::Models() const {
-  const std::vector<api::ModelInfo> served = models_.Models();
-  std::vector<api::ModelInfo> models = served;
+api::ModelList AliasInference::Models() const {
+  const api::ModelList served = models_.Models();
   const std::shared_ptr<const Table> table = this->table();
-  for (const std::shared_ptr<Entry>& entry : *table) {
+  if (table->empty()) return served;
+  return described_.Of(served, table, [&](std::vector<api::ModelInfo>* models) {
+    Describe(*table, served, models);
+  });
+}
+
+void AliasInference::Describe(const Table& table, const api::ModelList& served,
+                              std::vector<api::ModelInfo>* listed) {
+  std::vector<api::ModelInfo>& models = *listed;
+  for (const std::shared_ptr<Entry>& entry : table) {
     // A model of that name may have come into the folder after the aliases were set. Requests go to
     // the alias.
     std::erase_if(models, [&](const auto& model) { return model.id == entry->alias.name; });
@@ -279,7 +287,6 @@ std::vector<api::ModelInfo> AliasInference::Models() const {
         info.decision_temperature = 0;
     }
   }
-  return models;
 }
 
 Result<api::ModelStatistics> AliasInference::Statistics(const std::string& model) const {

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "api/inference.h"
+#include "api/models.h"
 #include "base/clock.h"
 #include "base/mutex.h"
 #include "base/status.h"
@@ -87,7 +88,7 @@ class AliasInference final : public api::Inference {
     return models_.Unpin(tenant, id);
   }
   // Aliases follow the models, described as the first of their targets that is served.
-  std::vector<api::ModelInfo> Models() const override;
+  api::ModelList Models() const override;
   api::LoadSnapshot Load() const override { return models_.Load(); }
   // Statistics of an alias are those of its first target.
   Result<api::ModelStatistics> Statistics(const std::string& model) const override;
@@ -108,6 +109,9 @@ class AliasInference final : public api::Inference {
   using Table = std::vector<std::shared_ptr<Entry>>;
 
   std::shared_ptr<const Table> table() const;
+  // Adds the aliases to the models that are `served`.
+  static void Describe(const Table& table, const api::ModelList& served,
+                       std::vector<api::ModelInfo>* listed);
   std::shared_ptr<Entry> Find(std::string_view name) const;
   // Copies load no model: a load could unload the one that answers.
   bool IsLoaded(std::string_view model) const;
@@ -117,6 +121,7 @@ class AliasInference final : public api::Inference {
   api::Inference& models_;
   mutable Mutex mutex_;
   std::shared_ptr<const Table> table_ GUARDED_BY(mutex_);
+  api::DerivedModels described_;
   ShadowRequests shadows_;
 };
 

@@ -165,7 +165,7 @@ TEST_F(AliasInferenceTest, ListsAliasesBehindTheModels) {
                 {.name = "one", .targets = {{"teacher", 1}}},
                 {.name = "none", .targets = {{"gone", 1}}},
                 {.name = "small", .targets = {{"teacher", 1}}}});
-  const std::vector<api::ModelInfo> models = aliases_.Models();
+  const api::ModelList models = aliases_.Models();
   ASSERT_EQ(models.size(), 6u) << "an alias without models is left out";
   EXPECT_EQ(models[3].id, "assistant");
   EXPECT_EQ(models[3].max_model_len, 50) << "as the first model that is served";

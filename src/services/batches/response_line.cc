@@ -51,7 +51,7 @@ void ResponseLine::GoOnFrom(const std::vector<api::ChatMessage>& said_before) {
 
 Status ResponseLine::Begin(std::shared_ptr<Waker> waker) {
   if (call_.model.empty()) {
-    const std::vector<api::ModelInfo> models = inference_.Models();
+    const api::ModelList models = inference_.Models();
     if (const api::ModelInfo* const model = api::DefaultGenerator(models); model != nullptr)
       call_.model = call_.request.model = model->id;
   }

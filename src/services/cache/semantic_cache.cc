@@ -61,8 +61,7 @@ std::optional<SemanticCache::Question> SemanticCache::QuestionOf(
       chat->messages.back().role == api::Role::kUser && !chat->continue_final_message &&
       !HasTools(request.prompt) && MayBeShared(request) &&
       chat->messages.back().content.size() <= kMaxQuestionBytes && !request.cache.no_store;
-  const std::vector<api::ModelInfo> models =
-      offered ? inner_.Models() : std::vector<api::ModelInfo>();
+  const api::ModelList models = offered ? inner_.Models() : api::ModelList();
   const api::ModelInfo* model =
       request.model.empty() ? api::DefaultGenerator(models) : api::FindModel(models, request.model);
   api::EncodeRequest encode;

@@ -98,7 +98,7 @@ class SemanticCache final : public api::Inference {
   Status Unpin(const std::string& tenant, const std::string& id) override {
     return inner_.Unpin(tenant, id);
   }
-  std::vector<api::ModelInfo> Models() const override { return inner_.Models(); }
+  api::ModelList Models() const override { return inner_.Models(); }
   api::LoadSnapshot Load() const override { return inner_.Load(); }
   Result<api::ModelStatistics> Statistics(const std::string& model) const override {
     return inner_.Statistics(model);

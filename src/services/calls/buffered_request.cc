@@ -165,7 +165,7 @@ class WholeEncoding final : public BufferedRequest {
       : kind_(kind), call_(std::move(call)), context_(std::move(context)), inference_(inference) {}
 
   Status Begin(std::shared_ptr<Waker> waker) override {
-    const std::vector<api::ModelInfo> models = inference_.Models();
+    const api::ModelList models = inference_.Models();
     ASSIGN_OR_RETURN(const api::ModelInfo* model, protocol::ChooseModel(call_, models));
     std::string& name = call_.request.model;
     if (name.empty() && model != nullptr) name = model->id;
@@ -232,10 +232,9 @@ background::Failure FailureOf(const Status& error) {
 // Finds the error that the inference API would return later, before anything is accepted.
 Status CheckModel(const std::string& name, bool generates, const api::CallerRef& caller,
                   const api::Inference& inference) {
-  const std::vector<api::ModelInfo> models = inference.Models();
+  const api::ModelList models = inference.Models();
   if (name.empty() || models.empty()) return OkStatus();
-  const std::vector<api::ModelInfo> theirs =
-      caller == nullptr ? models : api::ModelsFor(*caller, models);
+  const api::ModelList theirs = caller == nullptr ? models : api::ModelsFor(*caller, models);
   if ((generates ? api::FindGenerator(theirs, name) : api::FindModel(theirs, name)) != nullptr)
     return OkStatus();
   // A model that is still loading is accepted, as all are while no model is loaded.

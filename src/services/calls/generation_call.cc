@@ -100,7 +100,7 @@ void AskForEcho(const protocol::GenerationCall& call, const api::CallerRef& call
 
 GenerationHead HeadOf(CallKind kind, const protocol::GenerationCall& call,
                       const std::string& random, const api::Inference& inference, int64_t unix_s) {
-  const std::vector<api::ModelInfo> models = inference.Models();
+  const api::ModelList models = inference.Models();
   const api::ModelInfo* model =
       call.model.empty() ? api::DefaultGenerator(models) : api::FindGenerator(models, call.model);
   GenerationHead made;

@@ -27,7 +27,7 @@ class Unanswering final : public api::Inference {
   Result<api::Encoding> Encode(api::EncodeRequest, std::shared_ptr<Waker>) override {
     return Unavailable("overloaded", "no");
   }
-  std::vector<api::ModelInfo> Models() const override { return {}; }
+  api::ModelList Models() const override { return {}; }
   api::LoadSnapshot Load() const override { return {}; }
   Result<api::ModelStatistics> Statistics(const std::string&) const override {
     return Unavailable("overloaded", "no");
@@ -70,7 +70,7 @@ class Loading final : public api::Inference {
   Result<api::Encoding> Encode(api::EncodeRequest, std::shared_ptr<Waker>) override {
     return Unavailable("overloaded", "no");
   }
-  std::vector<api::ModelInfo> Models() const override {
+  api::ModelList Models() const override {
     ++const_cast<Loading*>(this)->looked;
     api::ModelInfo info;
     info.id = "m";

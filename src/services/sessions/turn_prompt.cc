@@ -96,7 +96,7 @@ Status TokenCounter::Ready(const std::string& model) {
   if (presence == nullptr) return loading;
   if (presence->answer == nullptr) {
     if (now < presence->look_at) return OkStatus();
-    const std::vector<api::ModelInfo> models = inference_.Models();
+    const api::ModelList models = inference_.Models();
     const api::ModelInfo* const info =
         model.empty() ? api::DefaultGenerator(models) : api::FindGenerator(models, model);
     // Tokenize() returns the error of an unknown name at once.

@@ -186,7 +186,7 @@ class EncodingHandler final : public Handler {
 
   // The call only loads or unloads the model (Ollama's API).
   void AnswerNothing(const std::shared_ptr<protocol::EncodingCall>& call) {
-    const std::vector<api::ModelInfo> models =
+    const api::ModelList models =
         api::ModelsFor(*connection_.request_context().caller(), inference().Models());
     const api::ModelInfo* const model = api::FindModel(models, call->request.model);
     if (model == nullptr) return connection_.RespondError(api::ModelNotFound(call->request.model));
@@ -200,7 +200,7 @@ class EncodingHandler final : public Handler {
 
   // Chooses the model and remembers its facts. The inference API rejects unknown models.
   Status Choose(protocol::EncodingCall* call) {
-    const std::vector<api::ModelInfo> models = inference().Models();
+    const api::ModelList models = inference().Models();
     ASSIGN_OR_RETURN(const api::ModelInfo* model, protocol::ChooseModel(*call, models));
     std::string& name = call->request.model;
     head_.model = call->shown_model.empty() ? name : call->shown_model;

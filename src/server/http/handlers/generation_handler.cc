@@ -123,8 +123,8 @@ class GenerationHandler final : public Handler {
 
   // The call only loads or unloads the model (Ollama's API).
   void AnswerLoad() {
-    const std::vector<api::ModelInfo> models = api::ModelsFor(
-        *connection_.request_context().caller(), connection_.context().deps.inference->Models());
+    const api::ModelList models = api::ModelsFor(*connection_.request_context().caller(),
+                                                 connection_.context().deps.inference->Models());
     const api::ModelInfo* const model = api::FindGenerator(models, call_->model);
     if (model == nullptr) return connection_.RespondError(api::ModelNotFound(call_->model));
     LoadOrUnload(connection_, *model, call_->keep_alive, [this](const Status& status) {

@@ -160,7 +160,7 @@ class NamesHandler final : public Handler {
 
   // Names of adapters and of the operator's aliases are not the library's.
   Status Copy(api::ModelLibrary& library, const LibraryCall& call) {
-    const std::vector<api::ModelInfo> models = connection_.context().deps.inference->Models();
+    const api::ModelList models = connection_.context().deps.inference->Models();
     const api::ModelInfo* const taken = api::FindModel(models, call.destination);
     const api::ModelInfo* const source = api::FindModel(models, call.model);
     if (source == nullptr) return api::ModelNotFound(call.model);

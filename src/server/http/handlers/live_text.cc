@@ -118,7 +118,7 @@ void WriteMetrics(const telemetry::MetricsRegistry& metrics, protocol::JsonWrite
   json->EndObject();
 }
 
-void WriteModels(const std::vector<api::ModelInfo>& models, protocol::JsonWriter* json) {
+void WriteModels(const api::ModelList& models, protocol::JsonWriter* json) {
   json->Key("models").BeginArray();
   for (const api::ModelInfo& model : models) {
     json->BeginObject()

@@ -95,7 +95,7 @@ class ModelsHandler final : public Handler {
   api::ModelControl::Done WhenDone() {
     return connection_.Later([this](const Status& status) {
       if (!status.ok()) return connection_.RespondError(status);
-      const std::vector<api::ModelInfo> models = connection_.context().deps.inference->Models();
+      const api::ModelList models = connection_.context().deps.inference->Models();
       const api::ModelInfo* const model = api::FindModel(models, call_.model);
       Respond(model == nullptr ? SuccessBody() : protocol::ModelBody(*model, call_.model));
     });

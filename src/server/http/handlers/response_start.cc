@@ -128,7 +128,7 @@ protocol::ResponseState ResponseStart::Skeleton() const {
 
 std::string ResponseStart::ServedName() const {
   if (!call_.model.empty()) return call_.model;
-  const std::vector<api::ModelInfo> models = connection_.context().deps.inference->Models();
+  const api::ModelList models = connection_.context().deps.inference->Models();
   const api::ModelInfo* model = api::DefaultGenerator(models);
   return model == nullptr ? std::string() : model->id;
 }

@@ -39,7 +39,7 @@ TokenizerAnswer Failed(Status status, protocol::ErrorForm errors = protocol::Err
 // of them.
 void ChooseEncoder(const api::Inference& inference, std::string* model) {
   if (!model->empty()) return;
-  const std::vector<api::ModelInfo> models = inference.Models();
+  const api::ModelList models = inference.Models();
   if (!models.empty()) *model = protocol::MainEncoder(models).id;
 }
 

@@ -110,7 +110,7 @@ const ProjectSettings* Context::FindProject(const std::string& tenant,
 
 std::string Context::ModelFor(const std::string& name) const {
   if (!name.empty()) return name;
-  const std::vector<api::ModelInfo> models = services.inference.Models();
+  const api::ModelList models = services.inference.Models();
   const api::ModelInfo* model = api::DefaultGenerator(models);
   return model == nullptr ? name : model->id;
 }

@@ -172,7 +172,7 @@ class ScriptedInference final : public api::Inference {
     return api::ModelNotFound("an encoder");
   }
   Result<std::string> Detokenize(const api::DetokenizeRequest&) override { return std::string(); }
-  std::vector<api::ModelInfo> Models() const override { return {}; }
+  api::ModelList Models() const override { return {}; }
   api::LoadSnapshot Load() const override { return {}; }
   Result<api::ModelStatistics> Statistics(const std::string&) const override {
     return api::ModelStatistics{};
