@@ -156,6 +156,8 @@ size_t ModelManager::folder_models() const {
 }
 
 void ModelManager::Publish() {
+  unpublished_ = false;
+  published_at_ = clock_.Now();
   std::vector<api::ModelInfo> listed;
   for (const auto& entry : entries_) {
     api::ModelInfo info = entry->info;

@@ -24,6 +24,8 @@ using std::chrono::milliseconds;
 
 // Interval at which the loader looks whether requests of unloaded models have ended.
 constexpr milliseconds kPoll(5);
+// The list is published at most this often for models whose headers alone were read.
+constexpr milliseconds kPublishEvery(250);
 // A model that failed to load is not tried again for this long: each attempt reads its files.
 constexpr std::chrono::seconds kRetryFailed(5);
 // A busy model is evicted for one that has waited this long, but not before it was loaded this
@@ -443,6 +445,12 @@ bool ModelManager::Idle(const Entry& entry) {
 }
 
 ModelManager::Work ModelManager::NextWork(TimePoint now) {
+  Work work = ChooseWork(now);
+  if (unpublished_ && work.job != Job::kOpen) Publish();
+  return work;
+}
+
+ModelManager::Work ModelManager::ChooseWork(TimePoint now) {
   for (const auto& entry : entries_) {
     if (entry->state == ModelState::kLoaded && entry->unload) BeginUnload(*entry, entry->why, now);
   }
@@ -608,7 +616,12 @@ void ModelManager::RunOpen(Entry& entry) {
   entry.info = (*opened)->info();
   entry.bytes = entry.info.status.memory_bytes;
   if (entry.wanted != 0) entry.opened.emplace(**std::move(opened));
-  Publish();
+  // Thousands of headers may be read one after the other, and each list is made anew.
+  if (entry.wanted != 0 || clock_.Now() - published_at_ >= kPublishEvery) {
+    Publish();
+  } else {
+    unpublished_ = true;
+  }
 }
 
 void ModelManager::RunLoad(Entry& entry, OpenedModel opened) {

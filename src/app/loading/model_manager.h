@@ -189,6 +189,7 @@ class ModelManager final : public gateway::ModelSource, public api::ModelControl
   void Main();
   Work WaitForWork();
   Work NextWork(TimePoint now) REQUIRES(mutex_);
+  Work ChooseWork(TimePoint now) REQUIRES(mutex_);
   Work NextLoad(TimePoint now) REQUIRES(mutex_);
   // Whether the models that are loaded leave room for the entry; begins to unload others if they
   // can.
@@ -245,6 +246,8 @@ class ModelManager final : public gateway::ModelSource, public api::ModelControl
   std::vector<std::unique_ptr<Entry>> entries_ GUARDED_BY(mutex_);
   uint64_t wishes_ GUARDED_BY(mutex_) = 0;
   bool rescan_ GUARDED_BY(mutex_) = false;
+  bool unpublished_ GUARDED_BY(mutex_) = false;  // headers were read since the last Publish()
+  TimePoint published_at_ GUARDED_BY(mutex_);
   Stats counts_ GUARDED_BY(mutex_);  // the counters
   std::thread thread_;
 };
