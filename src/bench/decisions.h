@@ -4,7 +4,8 @@
 // POST /v1/decisions: a text and one or more questions, each with the same number of labels. It is
 // parsed, served by the gateway and written as JSON, so only the socket is missing. No two calls
 // have the same text, but all have the beginning that the chat template writes, which the prefix
-// cache keeps as it does in a server. The answers of the first calls of each row must be, to the
+// cache keeps as it does in a server. A classifier computes a text once for all questions of a
+// call, whose labels are its first ones. The answers of the first calls of each row must be, to the
 // bit, those of the same call alone without the prefix cache.
 #pragma once
 

@@ -117,50 +117,151 @@ Status PromptError(Status status) {
   return std::move(status).WithParam("prompt");
 }
 
-void ClassAnswer::Attach(api::Encoding encoding) {
+namespace {
+
+// Writes the answer, or its error. Without memory nothing has been written, and the stream ends
+// with that error.
+void WriteAnswer(const ClassAnswer& answer, const Result<api::EncodeResult>& result,
+                 ScoreScale scale, bool computed) noexcept {
+  api::TokenStream& stream = *answer.stream;
+  try {
+    if (!result.ok()) {
+      stream.Finish(PromptError(result.status()), {}, {});
+    } else {
+      const std::vector<double> logprobs = LogProbabilities(result->values, scale);
+      const auto logprob = [&](size_t label) {
+        return api::Logprob{.logprob = static_cast<float>(logprobs[label]), .bytes = {}};
+      };
+      api::StreamEvent event;
+      event.kind = api::StreamEvent::Kind::kPromptToken;
+      api::TokenLogprobs& scores = event.logprobs.emplace();
+      scores.chosen = logprob(answer.classes.front());
+      for (size_t i = 1; i < answer.classes.size(); ++i)
+        scores.top.push_back(logprob(answer.classes[i]));
+      stream.Append(std::move(event));
+      api::Usage usage;
+      usage.prompt_tokens = result->tokens.front();
+      usage.cached_tokens = computed ? 0 : usage.prompt_tokens;
+      stream.Finish(OkStatus(), usage,
+                    {.prepare = result->timings.prepare,
+                     .queue = result->timings.queue,
+                     .prefill = result->timings.inference});
+    }
+  } catch (const std::bad_alloc&) {
+    stream.Finish(OutOfMemory(), {}, {});
+  }
+  if (stream.waker() != nullptr) stream.waker()->Wake();
+}
+
+}  // namespace
+
+class ClassScores::Part final : public api::Cancellable {
+ public:
+  Part(std::weak_ptr<ClassScores> scores, std::shared_ptr<const ClassAnswer> answer)
+      : scores_(std::move(scores)), answer_(std::move(answer)) {}
+  void Cancel() noexcept override {
+    if (const std::shared_ptr<ClassScores> scores = scores_.lock()) scores->Cancel(*answer_);
+  }
+
+ private:
+  const std::weak_ptr<ClassScores> scores_;
+  const std::shared_ptr<const ClassAnswer> answer_;
+};
+
+std::shared_ptr<api::Cancellable> ClassScores::Join(std::shared_ptr<const ClassAnswer> answer) {
+  auto part = std::make_shared<Part>(weak_from_this(), answer);
+  const MutexLock lock(mutex_);
+  if (closed_) return nullptr;
+  answers_.push_back(std::move(answer));
+  return part;
+}
+
+ClassScores::Answers ClassScores::Close() {
+  closed_ = true;
+  return std::exchange(answers_, {});
+}
+
+void ClassScores::Attach(api::Encoding encoding) {
+  std::shared_ptr<api::Cancellable> unwanted;  // all were cancelled meanwhile
   {
     const MutexLock lock(mutex_);
     encoding_ = std::move(encoding);
+    if (answers_.empty()) unwanted = encoding_.control();
   }
+  if (unwanted != nullptr) unwanted->Cancel();
   Wake();
 }
 
-void ClassAnswer::Wake() noexcept {
-  api::Encoding ended;
+void ClassScores::Fail(const Status& why, const ClassAnswer& kept) {
+  Answers ended;
+  {
+    const MutexLock lock(mutex_);
+    ended = Close();
+  }
+  for (const auto& answer : ended) {
+    if (answer.get() != &kept) WriteAnswer(*answer, why, scale_, /*computed=*/false);
+  }
+}
+
+// The text is computed for the other questions. Without any, the engine ends it, and the last
+// answer with it.
+void ClassScores::Cancel(const ClassAnswer& answer) {
+  std::shared_ptr<const ClassAnswer> ended;
+  std::shared_ptr<api::Cancellable> last;
+  {
+    const MutexLock lock(mutex_);
+    const auto found = std::find_if(answers_.begin(), answers_.end(),
+                                    [&](const auto& each) { return each.get() == &answer; });
+    if (found == answers_.end()) return;
+    if (answers_.size() == 1 && encoding_) {
+      last = encoding_.control();
+    } else {
+      ended = *found;
+      answers_.erase(found);
+    }
+  }
+  if (last != nullptr) return last->Cancel();
+  WriteAnswer(*ended, Cancelled(), scale_, /*computed=*/false);
+}
+
+void ClassScores::Wake() noexcept {
+  api::Encoding encoding;
+  Answers answers;
   {
     const MutexLock lock(mutex_);
     if (!encoding_ || !encoding_.done()) return;
-    ended = std::move(encoding_);
+    encoding = std::move(encoding_);
     encoding_ = api::Encoding();
+    answers = Close();
   }
+  Result<api::EncodeResult> result = OutOfMemory();
   try {
-    Write(ended.Take());
-  } catch (const std::bad_alloc&) {  // before anything was written
-    stream_->Finish(OutOfMemory(), {}, {});
+    result = encoding.Take();
+  } catch (const std::bad_alloc&) {  // the error is there already
   }
-  if (stream_->waker() != nullptr) stream_->waker()->Wake();
+  for (const auto& answer : answers)
+    WriteAnswer(*answer, result, scale_, /*computed=*/answer == answers.front());
 }
 
-void ClassAnswer::Write(Result<api::EncodeResult> result) const {
-  if (!result.ok()) {
-    return stream_->Finish(PromptError(std::move(result).status()), {}, {});
+RunningScores::Joined RunningScores::Join(std::string key, ScoreScale scale,
+                                          std::shared_ptr<const ClassAnswer> answer) {
+  Joined joined;
+  const MutexLock lock(mutex_);
+  if (const auto found = running_.find(key); !key.empty() && found != running_.end()) {
+    joined.scores = found->second.lock();
+    if (joined.scores != nullptr) joined.control = joined.scores->Join(answer);
+    if (joined.control != nullptr) return joined;
   }
-  const std::vector<double> logprobs = LogProbabilities(result->values, scale_);
-  const auto logprob = [&](size_t label) {
-    return api::Logprob{.logprob = static_cast<float>(logprobs[label]), .bytes = {}};
-  };
-  api::StreamEvent event;
-  event.kind = api::StreamEvent::Kind::kPromptToken;
-  api::TokenLogprobs& scores = event.logprobs.emplace();
-  scores.chosen = logprob(classes_.front());
-  for (size_t i = 1; i < classes_.size(); ++i) scores.top.push_back(logprob(classes_[i]));
-  stream_->Append(std::move(event));
-  api::Usage usage;
-  usage.prompt_tokens = result->tokens.front();
-  stream_->Finish(OkStatus(), usage,
-                  {.prepare = result->timings.prepare,
-                   .queue = result->timings.queue,
-                   .prefill = result->timings.inference});
+  joined.is_first = true;
+  joined.scores = std::make_shared<ClassScores>(scale);
+  joined.control = joined.scores->Join(std::move(answer));
+  if (key.empty()) return joined;
+  running_.insert_or_assign(std::move(key), joined.scores);
+  if (running_.size() >= sweep_at_) {
+    std::erase_if(running_, [](const auto& entry) { return entry.second.expired(); });
+    sweep_at_ = std::max<size_t>(64, 2 * running_.size());
+  }
+  return joined;
 }
 
 }  // namespace tutti::gateway

@@ -1,15 +1,15 @@
 // Decisions by classifiers: an encoder with labels scores a text once, and each label of a question
 // gets the probability of the class that it names. The question itself is not read.
 //
-// Classifies(), ClassifiedText() and ClassesFor() are pure. A ClassAnswer is the writer of a
-// request's stream; it is owned by the encoding's state, whose waker it is, until the encoding
-// ends.
+// Classifies(), ClassifiedText() and ClassesFor() are pure. The questions of one call about a text
+// share its ClassScores, which RunningScores finds while they are computed.
 #pragma once
 
 #include <cstddef>
 #include <memory>
 #include <span>
 #include <string>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -45,27 +45,57 @@ std::vector<double> LogProbabilities(std::span<const float> scores, ScoreScale s
 // An error of the encoding as one of the generation: its input is the prompt.
 Status PromptError(Status status);
 
-class ClassAnswer final : public Waker {
- public:
-  // `classes`: as of ClassesFor(). The stream has no other writer until the encoding ends.
-  ClassAnswer(std::shared_ptr<api::TokenStream> stream, std::vector<size_t> classes,
-              ScoreScale scale)
-      : stream_(std::move(stream)), classes_(std::move(classes)), scale_(scale) {}
+// The writer of a question's stream, which has no other writer until the answer is written.
+// `classes`: as of ClassesFor().
+struct ClassAnswer {
+  std::shared_ptr<api::TokenStream> stream;
+  std::vector<size_t> classes;
+};
 
-  // Sets the encoding of raw scores that the answer is made of, which may have ended already. To be
-  // called once.
+// The scores of one text, and the answers that are made of them. Owned by the encoding's state,
+// whose waker it is, until the encoding ends. Any thread.
+class ClassScores final : public Waker, public std::enable_shared_from_this<ClassScores> {
+ public:
+  explicit ClassScores(ScoreScale scale) : scale_(scale) {}
+
+  // Adds an answer. Returns what cancels it; null if the encoding has ended.
+  std::shared_ptr<api::Cancellable> Join(std::shared_ptr<const ClassAnswer> answer);
+  // Sets the encoding of raw scores, which may have ended already. To be called once.
   void Attach(api::Encoding encoding);
-  // Writes the answer if the encoding has ended. Any thread.
+  // Ends all answers but `kept`, whose stream has not ended: there is no encoding.
+  void Fail(const Status& why, const ClassAnswer& kept);
+  // Writes the answers if the encoding has ended.
   void Wake() noexcept override;
 
  private:
-  void Write(Result<api::EncodeResult> result) const;
+  class Part;
+  using Answers = std::vector<std::shared_ptr<const ClassAnswer>>;
+  void Cancel(const ClassAnswer& answer);
+  // Closes, and returns the answers.
+  Answers Close() REQUIRES(mutex_);
 
-  const std::shared_ptr<api::TokenStream> stream_;
-  const std::vector<size_t> classes_;
   const ScoreScale scale_;
   Mutex mutex_;
+  bool closed_ GUARDED_BY(mutex_) = false;     // no answer joins any more
+  Answers answers_ GUARDED_BY(mutex_);         // that of the first question computed the text
   api::Encoding encoding_ GUARDED_BY(mutex_);  // empty before Attach() and after the end
+};
+
+// The scores that are being computed, by what decides them. Any thread.
+class RunningScores {
+ public:
+  struct Joined {
+    std::shared_ptr<ClassScores> scores;
+    std::shared_ptr<api::Cancellable> control;
+    bool is_first = false;  // the caller attaches an encoding, or calls Fail()
+  };
+  // Adds the answer to the scores of that key, or to new ones. An empty key is never shared.
+  Joined Join(std::string key, ScoreScale scale, std::shared_ptr<const ClassAnswer> answer);
+
+ private:
+  Mutex mutex_;
+  std::unordered_map<std::string, std::weak_ptr<ClassScores>> running_ GUARDED_BY(mutex_);
+  size_t sweep_at_ GUARDED_BY(mutex_) = 64;  // size at which those that have ended are removed
 };
 
 }  // namespace tutti::gateway

@@ -193,6 +193,73 @@ TEST_F(Classifier, AnswersWithTheProbabilitiesOfItsClasses) {
   EXPECT_EQ(Score("a b", Choice({"neither", "good", "bad"})).logprobs, scored.logprobs);
 }
 
+// Several questions of one call about a text, and one of another call.
+TEST_F(Classifier, QuestionsOfOneCallShareTheirText) {
+  gateway_.AddModel(model_);
+  const auto ask = [&](const std::string& id, api::Continuation continuation, bool shares = true) {
+    continuation.classes.text_bytes = 3;
+    api::GenerateRequest request;
+    request.model = "m";
+    request.request_id = id;
+    request.prompt = Chat({"a b\n\nWhich?"});
+    request.score_only = true;
+    request.continuation = std::move(continuation);
+    request.use_prefix_cache = shares;
+    return gateway_.Generate(std::move(request), nullptr);
+  };
+  std::vector<Result<api::Generation>> all;
+  all.push_back(ask("call", Choice({"good", "bad"})));
+  all.push_back(ask("call", Choice({"bad", "good"})));
+  all.push_back(ask("call", Choice({"neither", "bad"})));
+  all.push_back(ask("other", Choice({"good", "bad"})));
+  all.push_back(ask("call", Choice({"good", "bad"}), /*shares=*/false));
+  for (const auto& one : all) ASSERT_TRUE(one.ok()) << one.status();
+  all[0]->Cancel();  // the others still want the text
+  EXPECT_TRUE(all[0]->stream().ended());
+  EXPECT_EQ(all[0]->stream().status().reason(), "cancelled");
+  const std::vector<double> expected = Expected("a b");
+  EXPECT_EQ(engine_->stats().items, 4u) << "three texts for five questions, and the expectation";
+  const int cached[] = {0, 0, 4, 0, 0};
+  const std::pair<size_t, size_t> classes[] = {{0, 1}, {1, 0}, {2, 1}, {0, 1}, {0, 1}};
+  for (size_t i = 1; i < all.size(); ++i) {
+    std::vector<double> logprobs;
+    while (const api::StreamEvent* event = all[i]->Next()) {
+      if (event->kind == api::StreamEvent::Kind::kEnd) {
+        EXPECT_EQ(event->usage.prompt_tokens, 4) << i;
+        EXPECT_EQ(event->usage.cached_tokens, cached[i]) << i;
+      }
+      if (!event->logprobs.has_value()) continue;
+      logprobs.push_back(static_cast<double>(event->logprobs->chosen.logprob));
+      logprobs.push_back(static_cast<double>(event->logprobs->top.front().logprob));
+    }
+    EXPECT_THAT(logprobs, ElementsAre(FloatEq(expected[classes[i].first]),
+                                      FloatEq(expected[classes[i].second])))
+        << i;
+  }
+  EXPECT_TRUE(ask("call", Choice({"good", "bad"})).ok()) << "the text is computed again";
+}
+
+TEST_F(Classifier, TheLastQuestionsCancelEndsTheirText) {
+  gateway_.AddModel(model_);
+  {
+    std::vector<Result<api::Generation>> all;
+    for (int i = 0; i < 3; ++i) {
+      api::GenerateRequest request;
+      request.model = "m";
+      request.request_id = "call";
+      request.prompt = Chat({"aWhich?"});
+      request.score_only = true;
+      request.continuation = Choice({"good", "bad"});
+      request.continuation->classes.text_bytes = 1;
+      all.push_back(gateway_.Generate(std::move(request), nullptr));
+      ASSERT_TRUE(all.back().ok()) << all.back().status();
+    }
+  }
+  for (int i = 0; i < 100; ++i) (void)engine_->RunOneStep();
+  EXPECT_EQ(engine_->stats().requests, 0);
+  EXPECT_EQ(engine_->stats().items, 0u);
+}
+
 TEST_F(Classifier, CoveredLabelsComputeNothing) {
   gateway_.AddModel(model_);
   const Scored covered = Score("a", {.text = "anything", .covered = true});

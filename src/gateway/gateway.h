@@ -24,6 +24,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mutex.h"
+#include "gateway/classify.h"
 #include "gateway/constraints.h"
 #include "gateway/prep_pool.h"
 #include "gateway/served_model.h"
@@ -241,6 +242,7 @@ class Gateway final : public api::Inference {
   std::shared_ptr<api::EncodingCache> rows_;    // may be null
   std::shared_ptr<api::RequestTraces> traces_;  // may be null
   Constraints constraints_;
+  RunningScores running_scores_;
   // Low priority, because compiling a hostile schema takes a fifth of a second of a core.
   PrepPool compile_pool_{1, 1, {.name = "tutti-compile", .nice = 10}};
   PrepPool pool_;  // last: its jobs use everything above

@@ -436,6 +436,13 @@ Result<std::shared_ptr<api::Cancellable>> Gateway::Classify(
   const api::Continuation& continuation = *request.continuation;
   ASSIGN_OR_RETURN(std::vector<size_t> classes, ClassesFor(model->info, continuation));
   ASSIGN_OR_RETURN(std::string text, ClassifiedText(request.prompt, continuation));
+  std::string key;
+  // The questions of one call have its id. Other calls are apart: what they cost is their callers'.
+  if (!request.request_id.empty() && request.use_prefix_cache && !request.cache.no_store) {
+    key = std::to_string(model->instance);
+    for (const std::string& part : {request.tenant, request.cache_scope, request.request_id, text})
+      key.append(1, '\0').append(part);
+  }
   api::EncodeRequest encode;
   encode.request_id = std::move(request.request_id);
   encode.model = model->info.id;
@@ -451,14 +458,18 @@ Result<std::shared_ptr<api::Cancellable>> Gateway::Classify(
   encode.cache_scope = std::move(request.cache_scope);
   encode.trace = std::move(request.trace);
   stream->DivideLogprobs(model->info.decision_temperature);
-  const auto answer =
-      std::make_shared<ClassAnswer>(std::move(stream), std::move(classes), model->encoder->scale);
+  const auto answer = std::make_shared<const ClassAnswer>(ClassAnswer{stream, std::move(classes)});
+  RunningScores::Joined joined =
+      running_scores_.Join(std::move(key), model->encoder->scale, answer);
+  if (!joined.is_first) return std::move(joined.control);
   // The same load of the model, whose classes have these numbers.
-  Result<api::Encoding> encoding = EncodeWith(model, std::move(encode), answer);
-  if (!encoding.ok()) return PromptError(std::move(encoding).status());
-  std::shared_ptr<api::Cancellable> control = encoding->control();
-  answer->Attach(*std::move(encoding));
-  return control;
+  Result<api::Encoding> encoding = EncodeWith(model, std::move(encode), joined.scores);
+  if (!encoding.ok()) {
+    joined.scores->Fail(encoding.status(), *answer);
+    return PromptError(std::move(encoding).status());
+  }
+  joined.scores->Attach(*std::move(encoding));
+  return std::move(joined.control);
 }
 
 void Gateway::Post(std::shared_ptr<PendingEncoding> pending) {

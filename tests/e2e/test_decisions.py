@@ -161,6 +161,7 @@ class Classifiers(unittest.TestCase):
     def setUpClass(cls):
         folder = tempfile.TemporaryDirectory()
         cls.addClassCleanup(folder.cleanup)
+        cls.folder = folder.name
         models = []
         for name, labels in (("signs", cls.SIGNS), ("stars", cls.STARS), ("cold", cls.SIGNS)):
             path = os.path.join(folder.name, name)
@@ -227,6 +228,20 @@ class Classifiers(unittest.TestCase):
         self.assertEqual(answer["answers"][0]["probability"], answer["answers"][1]["probability"])
         tokens = len(self.server.post_json("/tokenize", {"model": "signs", "prompt": text})["tokens"])
         self.assertEqual(answer["usage"]["input_tokens"], 2 * tokens)
+
+    def test_the_questions_of_a_call_share_its_text(self):
+        done = subprocess.run([os.environ["E2E_BINARY"], "bench", "decisions", os.path.join(self.folder, "stars"), "--tokens", "16",
+                               "--questions", "1,8", "--labels", "3", "--decisions", "64", "--threads", "1", "--json", "-"],
+                              capture_output=True, timeout=3 * STEP_S, text=True)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        one, eight = json.loads(done.stdout)["rows"]
+        self.assertEqual([row["equal"] for row in (one, eight)], [True, True])
+        self.assertEqual((one["decisions"], eight["decisions"]), (64, 64))
+        self.assertEqual(one["computed_tokens"], one["prompt_tokens"])
+        self.assertLess(eight["computed_tokens"], eight["prompt_tokens"] / 4)
+        refused = subprocess.run([os.environ["E2E_BINARY"], "bench", "decisions", "all-minilm-l6-v2"], capture_output=True, timeout=STEP_S, text=True)
+        self.assertNotEqual(refused.returncode, 0)
+        self.assertIn("without labels", refused.stderr)
 
     def test_a_temperature_sharpens_and_is_shown(self):
         text = "The sea is calm."
