@@ -75,7 +75,7 @@ class Loading final : public api::Inference {
     api::ModelInfo info;
     info.id = "m";
     info.status.state = loaded ? api::ModelState::kLoaded : api::ModelState::kLoading;
-    return {info};
+    return std::vector<api::ModelInfo>{info};
   }
   api::LoadSnapshot Load() const override { return {}; }
   Result<api::ModelStatistics> Statistics(const std::string&) const override {
