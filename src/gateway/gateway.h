@@ -234,7 +234,7 @@ class Gateway final : public api::Inference {
     // The loaded models that are unloaded when unused, with the time of it that `models` gives.
     std::vector<std::pair<const ServedModel*, int64_t>> expiries;
   };
-  Snapshot MakeSnapshot(TimePoint now) const REQUIRES(mutex_);
+  Snapshot MakeSnapshot() const REQUIRES(mutex_);
   mutable std::optional<Snapshot> snapshot_ GUARDED_BY(mutex_);
   WaitingRequests waiting_ GUARDED_BY(mutex_);
   ModelSource* source_ = nullptr;               // may be null

@@ -267,16 +267,16 @@ Result<std::shared_ptr<const ServedModel>> Gateway::FindWithin(const std::string
 }
 
 api::ModelList Gateway::ModelsLocked() const {
-  const TimePoint now = clock_.Now();
-  const bool is_current =
-      snapshot_.has_value() &&
-      std::all_of(snapshot_->expiries.begin(), snapshot_->expiries.end(),
-                  [&](const auto& model) { return ExpiryOf(*model.first, now) == model.second; });
-  if (!is_current) snapshot_ = MakeSnapshot(now);
+  const auto is_current = [&](const auto& model) {
+    return ExpiryOf(*model.first, clock_.Now()) == model.second;
+  };
+  if (!snapshot_.has_value() ||
+      !std::all_of(snapshot_->expiries.begin(), snapshot_->expiries.end(), is_current))
+    snapshot_ = MakeSnapshot();
   return snapshot_->models;
 }
 
-Gateway::Snapshot Gateway::MakeSnapshot(TimePoint now) const {
+Gateway::Snapshot Gateway::MakeSnapshot() const {
   std::vector<std::pair<const ServedModel*, int64_t>> expiries;
   std::vector<api::ModelInfo> infos, unloaded;
   // Thousands of models may be listed.
@@ -298,7 +298,7 @@ Gateway::Snapshot Gateway::MakeSnapshot(TimePoint now) const {
     // The list may be older.
     status.state = api::ModelState::kLoaded;
     if (status.pinned) return;
-    status.expires_unix_s = ExpiryOf(model, now);
+    status.expires_unix_s = ExpiryOf(model, clock_.Now());
     expiries.emplace_back(&model, status.expires_unix_s);
   };
   for (const auto& model : models_) {
