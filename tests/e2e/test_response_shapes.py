@@ -11,7 +11,7 @@ from openai.types import conversations, responses
 
 FILE = pathlib.Path(__file__).resolve().parent.parent / "data" / "openai" / "response_shapes.txt"
 # Members that the client's types do not have; clients may ignore them.
-OURS = {"store", "version", "parent"}
+OURS = {"store", "version", "parent", "bytes"}
 
 
 def unknown(value):

@@ -51,6 +51,36 @@ class Responses(ServerCase):
         self.assertEqual(text, events[-1].response.output_text)
         self.assertEqual(text, self.create().output_text)
 
+    def test_logprobs_are_those_of_a_chat_in_every_form(self):
+        chat = self.client.chat.completions.create(
+            model=MODEL, messages=[{"role": "user", "content": QUESTION}], max_tokens=24, temperature=0, logprobs=True, top_logprobs=3)
+        wanted = [(token.token, token.logprob, [(other.token, other.logprob) for other in token.top_logprobs])
+                  for token in chat.choices[0].logprobs.content]
+
+        def plain(logprobs):
+            return [(token.token, token.logprob, [(other.token, other.logprob) for other in token.top_logprobs]) for token in logprobs]
+        asked = {"include": ["message.output_text.logprobs"], "top_logprobs": 3}
+        answer = self.create(**asked)
+        part = answer.output[0].content[0]
+        self.assertEqual(plain(part.logprobs), wanted)
+        self.assertEqual("".join(token.token for token in part.logprobs), part.text)
+        self.assertTrue(all(bytes(token.bytes).decode() == token.token for token in part.logprobs))
+        self.assertEqual(answer.top_logprobs, 3)
+        events = list(self.create(stream=True, **asked))
+        deltas = [event for event in events if event.type == "response.output_text.delta"]
+        self.assertEqual([token for event in deltas for token in plain(event.logprobs)], wanted)
+        for event in deltas:
+            self.assertEqual("".join(token.token for token in event.logprobs), event.delta)
+        done, = (event for event in events if event.type == "response.output_text.done")
+        self.assertEqual(plain(done.logprobs), wanted)
+        self.assertEqual(plain(events[-1].response.output[0].content[0].logprobs), wanted)
+        # Stored with the response.
+        again = self.client.responses.retrieve(answer.id, include=["message.output_text.logprobs"])
+        self.assertEqual(plain(again.output[0].content[0].logprobs), wanted)
+        self.assertEqual(self.create().output[0].content[0].logprobs, [])
+        with self.assertRaisesRegex(openai.BadRequestError, "top_logprobs needs include"):
+            self.create(top_logprobs=3)
+
     def test_the_streaming_helper_of_the_client_works(self):
         with self.client.responses.stream(model=MODEL, input=QUESTION, max_output_tokens=24, temperature=0) as stream:
             text = "".join(e.delta for e in stream if e.type == "response.output_text.delta")

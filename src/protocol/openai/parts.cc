@@ -90,19 +90,21 @@ void WriteReasoning(std::string_view reasoning, JsonWriter* json) {
   json->Member("reasoning_content", reasoning).Member("reasoning", reasoning);
 }
 
+void WriteTokenLogprobs(const api::TokenLogprobs& token, JsonWriter* json) {
+  json->BeginObject();
+  WriteChatToken(token.chosen, json);
+  json->Key("top_logprobs").BeginArray();
+  for (const api::Logprob& candidate : token.top) {
+    json->BeginObject();
+    WriteChatToken(candidate, json);
+    json->EndObject();
+  }
+  json->EndArray().EndObject();
+}
+
 void WriteTokenList(const std::vector<ShownToken>& tokens, JsonWriter* json) {
   json->BeginArray();
-  for (const ShownToken& token : tokens) {
-    json->BeginObject();
-    WriteChatToken(token.logprobs.chosen, json);
-    json->Key("top_logprobs").BeginArray();
-    for (const api::Logprob& candidate : token.logprobs.top) {
-      json->BeginObject();
-      WriteChatToken(candidate, json);
-      json->EndObject();
-    }
-    json->EndArray().EndObject();
-  }
+  for (const ShownToken& token : tokens) WriteTokenLogprobs(token.logprobs, json);
   json->EndArray();
 }
 

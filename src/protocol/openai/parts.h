@@ -43,7 +43,9 @@ void AppendAfterPrompt(const std::vector<ShownToken>& tokens, OffsetCounter prom
 
 // Writes reasoning as members of a message or delta, under both names that clients use.
 void WriteReasoning(std::string_view reasoning, JsonWriter* json);
-// A list of objects: token, logprob, bytes and top_logprobs.
+// An object: token, logprob, bytes and top_logprobs.
+void WriteTokenLogprobs(const api::TokenLogprobs& token, JsonWriter* json);
+// A list of them.
 void WriteTokenList(const std::vector<ShownToken>& tokens, JsonWriter* json);
 void WriteChatLogprobs(const std::vector<ShownToken>& tokens, JsonWriter* json);
 // Lists the `depth` most probable tokens in addition to the chosen one.

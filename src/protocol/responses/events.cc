@@ -1,22 +1,30 @@
 #include "protocol/responses/events.h"
 
 #include <array>
+#include <span>
 
 #include "base/check.h"
 #include "protocol/error.h"
 #include "protocol/json/json_writer.h"
+#include "protocol/openai/parts.h"
 #include "protocol/prefix_report.h"
 
 namespace tutti::protocol {
 namespace {
 
-// The one part of a message or of reasoning.
-void WritePart(std::string_view text, bool reasoning, JsonWriter* json) {
-  json->BeginObject().Member("type", reasoning ? "reasoning_text" : "output_text");
-  json->Member("text", text);
-  if (!reasoning) {
+void WriteLogprobs(std::span<const api::TokenLogprobs> tokens, JsonWriter* json) {
+  json->Key("logprobs").BeginArray();
+  for (const api::TokenLogprobs& token : tokens) WriteTokenLogprobs(token, json);
+  json->EndArray();
+}
+
+// The one part of a message or of reasoning. `added`: before its text.
+void WritePart(const OutputItem& item, bool added, JsonWriter* json) {
+  json->BeginObject().Member("type", item.reasoning ? "reasoning_text" : "output_text");
+  json->Member("text", added ? std::string_view() : item.text);
+  if (!item.reasoning) {
     json->Key("annotations").BeginArray().EndArray();
-    json->Key("logprobs").BeginArray().EndArray();
+    WriteLogprobs(added ? std::span<const api::TokenLogprobs>() : item.tokens, json);
   }
   json->EndObject();
 }
@@ -38,7 +46,7 @@ void WriteOutputItem(const OutputItem& item, std::string_view status, bool added
     json->Member("type", "message").Member("role", "assistant").Member("status", status);
   }
   json->Key("content").BeginArray();
-  if (!added) WritePart(item.text, item.reasoning, json);
+  if (!added) WritePart(item, /*added=*/false, json);
   json->EndArray().EndObject();
 }
 
@@ -129,6 +137,7 @@ void WriteSettings(const ResponseState& state, JsonWriter* json) {
   json->Key("reasoning").BeginObject().Member("effort", nullptr).Member("summary", nullptr);
   json->EndObject().Member("service_tier", state.service_tier).Member("store", state.store);
   json->Member("temperature", state.temperature).Member("top_p", state.top_p);
+  if (state.logprobs >= 0) json->Member("top_logprobs", state.logprobs);
   json->Key("text").BeginObject().Key("format").BeginObject().Member("type", "text").EndObject();
   json->EndObject();
   WriteTools(state, json);
@@ -205,12 +214,12 @@ class EventWriter {
   void operator()(const PartAddedEvent& event) {
     BeginPart(event, event.item->id);
     json_->Key("part");
-    WritePart("", event.item->reasoning, json_);
+    WritePart(*event.item, /*added=*/true, json_);
   }
   void operator()(const TextDeltaEvent& event) {
     BeginPart(event, event.item_id);
     json_->Member("delta", event.text);
-    if (!event.reasoning) json_->Key("logprobs").BeginArray().EndArray();
+    if (!event.reasoning) WriteLogprobs(event.tokens, json_);
   }
   void operator()(const ArgumentsDeltaEvent& event) {
     BeginItem(event, event.item_id);
@@ -219,12 +228,12 @@ class EventWriter {
   void operator()(const TextDoneEvent& event) {
     BeginPart(event, event.item->id);
     json_->Member("text", event.item->text);
-    if (!event.item->reasoning) json_->Key("logprobs").BeginArray().EndArray();
+    if (!event.item->reasoning) WriteLogprobs(event.item->tokens, json_);
   }
   void operator()(const PartDoneEvent& event) {
     BeginPart(event, event.item->id);
     json_->Key("part");
-    WritePart(event.item->text, event.item->reasoning, json_);
+    WritePart(*event.item, /*added=*/false, json_);
   }
   void operator()(const ArgumentsDoneEvent& event) {
     CHECK(event.item->call.has_value());
@@ -259,11 +268,23 @@ class EventWriter {
   JsonWriter* const json_;
 };
 
+size_t BytesOf(const api::TokenLogprobs& token) {
+  size_t bytes = sizeof(token) + token.chosen.bytes.size();
+  for (const api::Logprob& other : token.top) bytes += sizeof(other) + other.bytes.size();
+  return bytes;
+}
+
+size_t BytesOf(std::span<const api::TokenLogprobs> tokens) {
+  size_t bytes = 0;
+  for (const api::TokenLogprobs& token : tokens) bytes += BytesOf(token);
+  return bytes;
+}
+
 size_t BytesOf(const OutputItem& item) {
   const size_t call = item.call.has_value() ? item.call->id.size() + item.call->name.size() +
                                                   item.call->arguments.size()
                                             : 0;
-  return sizeof(item) + item.id.size() + item.text.size() + call;
+  return sizeof(item) + item.id.size() + item.text.size() + call + BytesOf(item.tokens);
 }
 
 size_t BytesOf(const ResponseState& state) {
@@ -277,6 +298,7 @@ size_t BytesOf(const ResponseState& state) {
         sizeof(call) + call.call.id.size() + call.call.name.size() + call.call.arguments.size();
   for (const OutputReasoning& reasoning : state.reasoning)
     bytes += sizeof(reasoning) + reasoning.text.size();
+  for (const OutputToken& token : state.tokens) bytes += BytesOf(token.logprobs);
   for (const auto& [key, value] : state.metadata)
     bytes += sizeof(state.metadata[0]) + key.size() + value.size();
   return bytes;
@@ -289,7 +311,7 @@ struct EventSizer {
   size_t operator()(const LifecycleEvent& event) const { return BytesOf(*event.state); }
   size_t operator()(const ContextTruncatedEvent& event) const { return event.response_id.size(); }
   size_t operator()(const TextDeltaEvent& event) const {
-    return event.item_id.size() + event.text.size();
+    return event.item_id.size() + event.text.size() + BytesOf(event.tokens);
   }
   size_t operator()(const ArgumentsDeltaEvent& event) const {
     return event.item_id.size() + event.arguments.size();

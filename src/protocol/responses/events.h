@@ -27,7 +27,9 @@
 #include <string>
 #include <string_view>
 #include <variant>
+#include <vector>
 
+#include "api/types.h"
 #include "base/status.h"
 #include "protocol/responses/state.h"
 
@@ -77,6 +79,7 @@ struct TextDeltaEvent {  // more text of a message or of reasoning
   size_t index = 0;
   std::string item_id, text;
   bool reasoning = false;
+  std::vector<api::TokenLogprobs> tokens = {};  // of the text, if asked for
 };
 struct ArgumentsDeltaEvent {
   size_t index = 0;

@@ -141,6 +141,39 @@ TEST(ResponseEvents, TheEventsOfATextHaveTheDocumentedShapes) {
       R"("content":[{"type":"output_text","text":"Hello","annotations":[],"logprobs":[]}]}})");
 }
 
+TEST(ResponseEvents, LogprobsStandInTheTextsEventsAndParts) {
+  const api::TokenLogprobs token{.chosen = {7, -0.5F, "Hel"},
+                                 .top = {{7, -0.5F, "Hel"}, {9, -1.5F, "\xE2"}}};
+  const std::string shown =
+      R"("logprobs":[{"token":"Hel","logprob":-0.5,"bytes":[72,101,108],"top_logprobs":[)"
+      R"({"token":"Hel","logprob":-0.5,"bytes":[72,101,108]},)"
+      R"({"token":"bytes:\\xe2","logprob":-1.5,"bytes":[226]}]}])";
+  const OutputItem item{.id = "msg_1", .text = "Hel", .tokens = {token}};
+  const TextDeltaEvent delta{.item_id = "msg_1", .text = "Hel", .tokens = {token}};
+  for (const std::string& event :
+       {EventJson(delta, 4), EventJson(TextDoneEvent{0, Shared(item)}, 5),
+        EventJson(PartDoneEvent{0, Shared(item)}, 6),
+        EventJson(ItemDoneEvent{0, Shared(item), "completed"}, 7)})
+    EXPECT_NE(event.find(shown), std::string::npos) << event;
+  EXPECT_NE(EventJson(PartAddedEvent{0, Shared(item)}, 3).find(R"("logprobs":[])"),
+            std::string::npos);
+  EXPECT_GT(EventBytes(delta), EventBytes(TextDeltaEvent{0, "msg_1", "Hel"}));
+}
+
+TEST(ResponseJson, EachMessageHasTheLogprobsOfItsText) {
+  ResponseState state = Ended(ResponseStatus::kCompleted, "one two");
+  state.logprobs = 0;
+  state.tokens = {{{{1, -1, "one"}, {}}, 0}, {{{2, -2, " "}, {}}, 3}, {{{3, -3, "two"}, {}}, 4}};
+  state.calls = {{{"call_1", "f", "{}"}, 4}};
+  const std::vector<OutputItem> items = OutputOf(state);
+  ASSERT_EQ(items.size(), 3u);
+  ASSERT_EQ(items[0].tokens.size(), 2u);
+  EXPECT_TRUE(items[1].tokens.empty());
+  ASSERT_EQ(items[2].tokens.size(), 1u);
+  EXPECT_EQ(items[2].tokens[0].chosen.token, 3);
+  EXPECT_EQ(Read(ResponseJson(state)).at("top_logprobs").to_number<int>(), 0);
+}
+
 TEST(ResponseEvents, EventsOfACallHaveTheDocumentedShapes) {
   const OutputItem item{.id = "fc_1_0", .call = api::ToolCall{"call_1", "f", R"({"a":1})"}};
   EXPECT_EQ(EventJson(ItemAddedEvent{1, Shared(item)}, 2),

@@ -7,6 +7,8 @@
 namespace tutti::protocol {
 namespace {
 
+constexpr std::string_view kIncludeLogprobs = "message.output_text.logprobs";
+
 // The instructions of a turn become the first message, before all input items of any role.
 api::ChatPrompt PromptOf(const ResponsesCall& call) {
   api::ChatPrompt prompt;
@@ -80,19 +82,18 @@ Status CheckSettings(const CheckedObject& object, bool strict, IgnoredFields* ig
   return OkStatus();
 }
 
-// Log-probabilities are not had; the other words name parts of items that no answer here has, so
-// that there is nothing to include.
-Status CheckInclude(const Json& value) {
+// Whether log-probabilities are asked for. The other words name parts of items that no answer here
+// has, so that there is nothing to include.
+Result<bool> ReadInclude(const Json& value) {
+  bool logprobs = false;
   if (!value.is_array()) return BadValue("include", "include must be a list");
   const JsonArray& words = value.get_array();
   for (size_t i = 0; i < words.size(); ++i) {
     const std::string path = ElementPath("include", i);
     if (!words[i].is_string()) return BadValue(path, path + " must be a string");
     const std::string_view word = TextOf(words[i]);
-    if (word == "message.output_text.logprobs") {
-      return NotSupported(path, path + " asks for log-probabilities: use /v1/chat/completions");
-    }
-    bool known = false;
+    bool known = word == kIncludeLogprobs;
+    logprobs |= known;
     for (const std::string_view vacuous :
          {"reasoning.encrypted_content", "file_search_call.results", "web_search_call.results",
           "web_search_call.action.sources", "message.input_image.image_url",
@@ -102,6 +103,21 @@ Status CheckInclude(const Json& value) {
     if (!known)
       return BadValue(path, path + " names nothing that can be included: " + Excerpt(word));
   }
+  return logprobs;
+}
+
+// `include` selects log-probabilities, `top_logprobs` how many other tokens come with each.
+Status ReadLogprobs(const CheckedObject& object, api::SamplingParams* params) {
+  bool wanted = false;
+  if (const Json* include = object.Find("include"); include != nullptr) {
+    ASSIGN_OR_RETURN(wanted, ReadInclude(*include));
+  }
+  const int64_t top = object.Int("top_logprobs").value_or(0);
+  if (top > 0 && !wanted) {  // 0 of them counts as absent
+    return BadValue("top_logprobs",
+                    "top_logprobs needs include: [\"" + std::string(kIncludeLogprobs) + "\"]");
+  }
+  if (wanted) params->logprobs = static_cast<int>(top);
   return OkStatus();
 }
 
@@ -159,8 +175,7 @@ Result<ResponsesCall> ParseResponses(const Json& body, const ParseOptions& optio
   RETURN_IF_ERROR(ReadTurn(object, options, &ignored, &call));
   RETURN_IF_ERROR(ReadDialog(object, options.strict, &ignored, &call));
   RETURN_IF_ERROR(CheckSettings(object, options.strict, &ignored));
-  if (const Json* include = object.Find("include"); include != nullptr)
-    RETURN_IF_ERROR(CheckInclude(*include));
+  RETURN_IF_ERROR(ReadLogprobs(object, &call.request.sampling));
   RETURN_IF_ERROR(ReadStreaming(object, options.strict, &ignored, &call));
   if (const Json* metadata = object.Find("metadata"); metadata != nullptr) {
     ASSIGN_OR_RETURN(call.metadata, ReadMetadata(*metadata, "metadata"));

@@ -349,12 +349,24 @@ TEST(ParseResponses, FormAndReasoningAreAcceptedOnlyWhereTheyAskForNothing) {
   EXPECT_EQ(Refusal(R"("reasoning":"high")").param(), "reasoning");
 }
 
+TEST(ParseResponses, IncludeSelectsLogprobs) {
+  const auto logprobs = [](const std::string& members) {
+    const Result<ResponsesCall> call = With(members);
+    EXPECT_TRUE(call.ok()) << call.status();
+    return call.ok() ? call->request.sampling.logprobs : -2;
+  };
+  EXPECT_EQ(logprobs(R"("include":["message.output_text.logprobs"])"), 0);
+  EXPECT_EQ(logprobs(R"("include":["message.output_text.logprobs"],"top_logprobs":20)"), 20);
+  EXPECT_EQ(logprobs(R"("include":["reasoning.encrypted_content"])"), -1);
+  EXPECT_EQ(logprobs(R"("top_logprobs":0)"), -1);
+  EXPECT_EQ(Refusal(R"("top_logprobs":2)").param(), "top_logprobs") << "without include";
+  EXPECT_EQ(Refusal(R"("include":["message.output_text.logprobs"],"top_logprobs":21)").param(),
+            "top_logprobs");
+}
+
 TEST(ParseResponses, IncludeTakesWordsThatNoAnswerHereHasAndRefusesTheRest) {
   EXPECT_TRUE(With(R"("include":[])").ok());
   EXPECT_TRUE(With(R"("include":["reasoning.encrypted_content","file_search_call.results"])").ok());
-  const Status logprobs = Refusal(R"("include":["message.output_text.logprobs"])");
-  EXPECT_EQ(logprobs.reason(), "unsupported_parameter");
-  EXPECT_EQ(logprobs.param(), "include[0]");
   EXPECT_EQ(Refusal(R"("include":["reasoning.encrypted_content","what"])").param(), "include[1]");
   EXPECT_EQ(Refusal(R"("include":[5])").param(), "include[0]");
   EXPECT_EQ(Refusal(R"("include":"x")").param(), "include");

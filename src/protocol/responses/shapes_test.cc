@@ -94,6 +94,13 @@ std::vector<std::string> Lines() {
   add("ResponseStreamEvent", EventJson(ItemAddedEvent{0, SharedCopy(done)}, 2));
   add("ResponseStreamEvent", EventJson(PartAddedEvent{0, SharedCopy(done)}, 3));
   add("ResponseStreamEvent", EventJson(TextDeltaEvent{0, done.id, "Hel"}, 4));
+  const api::TokenLogprobs token{.chosen = {7, -0.5F, "Hel"}, .top = {{7, -0.5F, "Hel"}}};
+  add("ResponseStreamEvent",
+      EventJson(TextDeltaEvent{.item_id = done.id, .text = "Hel", .tokens = {token}}, 4));
+  add("ResponseStreamEvent",
+      EventJson(ItemDoneEvent{0, SharedCopy({.id = "msg_1", .text = "Hel", .tokens = {token}}),
+                              "completed"},
+                7));
   add("ResponseStreamEvent", EventJson(TextDoneEvent{0, SharedCopy(done)}, 5));
   add("ResponseStreamEvent", EventJson(PartDoneEvent{0, SharedCopy(done)}, 6));
   add("ResponseStreamEvent", EventJson(ItemDoneEvent{0, SharedCopy(done), "completed"}, 7));

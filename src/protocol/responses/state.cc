@@ -20,9 +20,12 @@ std::string ReasoningItemId(const ResponseState& state, size_t n) {
 std::vector<OutputItem> OutputOf(const ResponseState& state) {
   std::vector<OutputItem> items;
   size_t at = 0, messages = 0, thoughts = 0;
+  auto token = state.tokens.begin();
   const auto say_until = [&](size_t end) {
     if (end <= at) return;
     items.push_back({MessageItemId(state, messages++), state.text.substr(at, end - at)});
+    for (; token != state.tokens.end() && token->text_before < end; ++token)
+      items.back().tokens.push_back(token->logprobs);
     at = end;
   };
   auto thought = state.reasoning.begin();

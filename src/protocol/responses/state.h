@@ -37,6 +37,12 @@ struct OutputReasoning {
   friend bool operator==(const OutputReasoning&, const OutputReasoning&) = default;
 };
 
+// A token of the output text, if log-probabilities were asked for.
+struct OutputToken {
+  api::TokenLogprobs logprobs;
+  size_t text_before = 0;  // bytes of ResponseState::text before the delta that the token is in
+};
+
 struct ResponseState {
   std::string id;                      // "resp_" and 32 hex digits that cannot be guessed
   std::string item_id;                 // "msg_" and the same: of its first output message
@@ -55,7 +61,9 @@ struct ResponseState {
   std::vector<api::Tool> tools;                    // echoed, as are the two that follow
   api::ToolChoice tool_choice;
   bool parallel_tool_calls = true;
+  int logprobs = -1;                       // echoed; as api::SamplingParams
   std::string text;                        // of the output messages, so far
+  std::vector<OutputToken> tokens;         // of `text`, in its order; none unless asked for
   std::vector<OutputCall> calls;           // tool calls so far, in order; OutputOf() lists them
   std::vector<OutputReasoning> reasoning;  // in its order
   std::string incomplete_reason;           // "max_output_tokens"; of an incomplete one
@@ -74,6 +82,7 @@ struct OutputItem {
   std::string text = {};  // of a message or of reasoning
   std::optional<api::ToolCall> call = {};  // absent: a message or reasoning
   bool reasoning = false;
+  std::vector<api::TokenLogprobs> tokens = {};  // of a message's text, if asked for
 };
 
 // The items so far. A completed response has at least one message or call, and an incomplete one at

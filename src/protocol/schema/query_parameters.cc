@@ -30,10 +30,10 @@ Result<std::string> Unescape(std::string_view text) {
   return out;
 }
 
-// Checks shared by lists and responses: texts of log-probabilities are not stored.
+// Lists have items of conversations and inputs, which are stored without log-probabilities.
 Status CheckInclude(const QueryParameter& parameter) {
   if (parameter.second != "message.output_text.logprobs") return OkStatus();
-  return NotSupported("include", "log-probabilities are not stored");
+  return NotSupported("include", "items are listed without log-probabilities; read their response");
 }
 
 Status NoteUnknown(const std::string& name, const ParseOptions& options, IgnoredFields* ignored) {
@@ -156,9 +156,7 @@ Result<RetrieveQuery> ParseRetrieveQuery(std::span<const QueryParameter> paramet
       ASSIGN_OR_RETURN(query.obfuscation, ReadFlag(parameter));
     } else if (name == "starting_after") {
       ASSIGN_OR_RETURN(query.starting_after, ReadEventNumber(value));
-    } else if (MayRepeat(name)) {
-      RETURN_IF_ERROR(CheckInclude(parameter));
-    } else {
+    } else if (!MayRepeat(name)) {  // a response has what its own request included
       RETURN_IF_ERROR(NoteUnknown(name, options, ignored));
     }
   }

@@ -9,6 +9,7 @@
 #include "services/responses/call_state.h"
 #include "services/responses/response_writer.h"
 #include "services/responses/responses.h"
+#include "services/responses/text_tokens.h"
 
 namespace tutti::responses {
 
@@ -25,6 +26,7 @@ struct Responses::Active {
   Cut cut = Cut::kNone;          // by a caller; kNone: an engine error is a failure
   bool deleted = false;          // by its owner: the store keeps nothing of it
   api::FinishReason finish = api::FinishReason::kStop;
+  TextTokens tokens;  // drawn and not in the log yet, if log-probabilities were asked for
 };
 
 }  // namespace tutti::responses

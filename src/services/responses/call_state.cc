@@ -107,6 +107,7 @@ protocol::ResponseState SkeletonOf(const protocol::ResponsesCall& call, std::str
   state.max_output_tokens = call.request.sampling.max_tokens;
   state.temperature = call.request.sampling.temperature;
   state.top_p = call.request.sampling.top_p;
+  state.logprobs = call.request.sampling.logprobs;
   state.service_tier = call.service_tier;
   state.truncation = call.truncate ? "auto" : "disabled";
   state.metadata = call.metadata;

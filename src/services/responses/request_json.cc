@@ -51,6 +51,7 @@ void WriteSampling(const api::SamplingParams& params, JsonWriter* json) {
   json->Member("ignore_eos", params.ignore_eos);
   json->Member("include_stop", params.include_stop_in_output);
   json->Member("skip_special_tokens", params.skip_special_tokens);
+  if (params.logprobs >= 0) json->Member("logprobs", params.logprobs);
 }
 
 api::SamplingParams ReadSampling(const StoredObject& fields) {
@@ -81,6 +82,7 @@ api::SamplingParams ReadSampling(const StoredObject& fields) {
   params.ignore_eos = fields.Flag("ignore_eos");
   params.include_stop_in_output = fields.Flag("include_stop");
   params.skip_special_tokens = fields.Flag("skip_special_tokens", true);
+  params.logprobs = static_cast<int>(fields.Int("logprobs", -1));
   return params;
 }
 

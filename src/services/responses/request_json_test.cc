@@ -60,6 +60,7 @@ api::GenerateRequest Full() {
                                        .choices = {"a", "b"},
                                        .param = "guided_choice"};
   request.max_reasoning_tokens = 7;
+  request.sampling.logprobs = 3;
   request.cache_salt = "salt";
   request.use_prefix_cache = false;
   request.truncate_prompt_tokens = 100;
@@ -98,6 +99,7 @@ TEST(RequestJsonTest, ARequestIsReadAsItWasWritten) {
   EXPECT_EQ(out->constraint->param, "guided_choice");
   EXPECT_EQ(out->max_reasoning_tokens, 7);
   EXPECT_FALSE(out->sampling.skip_special_tokens);
+  EXPECT_EQ(out->sampling.logprobs, 3);
   EXPECT_EQ(out->truncate_prompt_tokens, 100);
   const auto& chat = std::get<api::ChatPrompt>(out->prompt);
   ASSERT_EQ(chat.messages.size(), 3u);
@@ -137,6 +139,7 @@ TEST(RequestJsonTest, TextsAndTokensArePromptsToo) {
   EXPECT_FALSE(tokens->constraint.has_value());
   EXPECT_FALSE(tokens->max_reasoning_tokens.has_value());
   EXPECT_FALSE(tokens->sampling.max_tokens.has_value());
+  EXPECT_EQ(tokens->sampling.logprobs, -1);
 }
 
 TEST(RequestJsonTest, WhatIsNoRequestIsAFaultOfTheStore) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/utf8.h"
 #include "protocol/responses/events.h"
 #include "services/responses/call_state.h"
 
@@ -61,6 +62,57 @@ void WriteReasoning(const ResponseState& state, JsonWriter* json) {
   json->EndArray();
 }
 
+// A candidate is three values: its id, its log-probability and its bytes, which are a list of
+// numbers if they are no UTF-8.
+void WriteCandidate(const api::Logprob& candidate, JsonWriter* json) {
+  json->Int(candidate.token).Float(candidate.logprob);
+  if (IsValidUtf8(candidate.bytes)) {
+    json->String(candidate.bytes);
+    return;
+  }
+  json->BeginArray();
+  for (const char c : candidate.bytes) json->Int(static_cast<unsigned char>(c));
+  json->EndArray();
+}
+
+api::Logprob ReadCandidate(const protocol::JsonArray& list, size_t at) {
+  api::Logprob candidate;
+  if (list[at].is_int64()) candidate.token = static_cast<TokenId>(list[at].get_int64());
+  if (list[at + 1].is_number()) candidate.logprob = list[at + 1].to_number<float>();
+  if (list[at + 2].is_string()) candidate.bytes = protocol::TextOf(list[at + 2]);
+  if (list[at + 2].is_array()) {
+    for (const Json& byte : list[at + 2].get_array())
+      if (byte.is_int64()) candidate.bytes += static_cast<char>(byte.get_int64());
+  }
+  return candidate;
+}
+
+// A token is a list: the text before it, then its candidates, the chosen one first.
+void WriteTokens(const std::vector<protocol::OutputToken>& tokens, JsonWriter* json) {
+  if (tokens.empty()) return;
+  json->Key("tokens").BeginArray();
+  for (const protocol::OutputToken& token : tokens) {
+    json->BeginArray().Int(static_cast<int64_t>(token.text_before));
+    WriteCandidate(token.logprobs.chosen, json);
+    for (const api::Logprob& other : token.logprobs.top) WriteCandidate(other, json);
+    json->EndArray();
+  }
+  json->EndArray();
+}
+
+void ReadTokens(const protocol::JsonArray& list, std::vector<protocol::OutputToken>* tokens) {
+  for (const Json& each : list) {
+    if (!each.is_array() || each.get_array().size() < 4) continue;
+    const protocol::JsonArray& values = each.get_array();
+    protocol::OutputToken token{.logprobs = {ReadCandidate(values, 1), {}}};
+    if (values[0].is_int64())
+      token.text_before = static_cast<size_t>(std::max<int64_t>(values[0].get_int64(), 0));
+    for (size_t at = 4; at + 2 < values.size(); at += 3)
+      token.logprobs.top.push_back(ReadCandidate(values, at));
+    tokens->push_back(std::move(token));
+  }
+}
+
 size_t SizeIn(const StoredObject& fields, std::string_view name) {
   return static_cast<size_t>(std::max<int64_t>(fields.Int(name), 0));
 }
@@ -83,6 +135,7 @@ void WriteEnd(const ResponseState& state, JsonWriter* json) {
   }
   if (state.usage.has_value()) WriteUsage(*state.usage, json);
   WriteReasoning(state, json);
+  WriteTokens(state.tokens, json);
 }
 
 void ReadEnd(const StoredObject& fields, ResponseState* state) {
@@ -103,6 +156,7 @@ void ReadEnd(const StoredObject& fields, ResponseState* state) {
     state->reasoning.push_back(
         {thought.Text("text"), SizeIn(thought, "text_before"), SizeIn(thought, "calls_before")});
   }
+  ReadTokens(fields.List("tokens"), &state->tokens);
   state->usage = ReadUsage(fields.List("usage"));
   if (state->usage.has_value())
     state->usage->reasoning_tokens = static_cast<int>(fields.Int("reasoning_tokens"));
@@ -259,6 +313,7 @@ void WriteState(const ResponseState& state, JsonWriter* json) {
   if (state.max_output_tokens.has_value())
     json->Member("max_output_tokens", *state.max_output_tokens);
   json->Member("temperature", state.temperature).Member("top_p", state.top_p);
+  if (state.logprobs >= 0) json->Member("logprobs", state.logprobs);
   json->Member("service_tier", state.service_tier).Member("truncation", state.truncation);
   json->Key("metadata").BeginArray();
   for (const auto& [key, value] : state.metadata) json->String(key).String(value);
@@ -282,6 +337,7 @@ ResponseState ReadState(const StoredObject& fields) {
     state.max_output_tokens = static_cast<int>(fields.Int("max_output_tokens"));
   state.temperature = fields.Real("temperature", 1);
   state.top_p = fields.Real("top_p", 1);
+  state.logprobs = static_cast<int>(fields.Int("logprobs", -1));
   state.service_tier = fields.Text("service_tier");
   state.truncation = fields.Text("truncation");
   const protocol::JsonArray& metadata = fields.List("metadata");

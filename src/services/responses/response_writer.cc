@@ -17,6 +17,8 @@ bool Waits(const ResponseBase& base) { return base.state.background || base.turn
 // A record is not trusted: what its pieces do not fit to is left out.
 void ReplayOutput(const ResponseRecord& record, ResponseWriter* writer) {
   auto piece = record.pieces.begin();
+  auto token = record.end.tokens.begin();
+  size_t text_bytes = 0;
   int calls = 0;
   for (const protocol::OutputItem& item : protocol::OutputOf(record.end)) {
     api::ToolCallDelta more{.index = calls};
@@ -26,7 +28,13 @@ void ReplayOutput(const ResponseRecord& record, ResponseWriter* writer) {
     std::string_view left = item.call.has_value() ? item.call->arguments : item.text;
     const auto say = [&](std::string_view text) {
       if (item.reasoning) return writer->Reason(text);
-      if (!item.call.has_value()) return writer->Piece(text);
+      if (!item.call.has_value()) {
+        std::vector<api::TokenLogprobs> tokens;
+        for (; token != record.end.tokens.end() && token->text_before <= text_bytes; ++token)
+          tokens.push_back(token->logprobs);
+        text_bytes += text.size();
+        return writer->Piece(text, std::move(tokens));
+      }
       more.arguments = text;
       writer->Call(more);
     };
@@ -148,16 +156,21 @@ void ResponseWriter::Reason(std::string_view text) {
                                std::move(piece), /*reasoning=*/true});
 }
 
-void ResponseWriter::Piece(std::string_view text) {
+void ResponseWriter::Piece(std::string_view text, std::vector<api::TokenLogprobs> tokens) {
   OpenMessage();
   pieces_.push_back(static_cast<uint32_t>(text.size()));
   {
     const MutexLock lock(response_->mutex_);
-    response_->state_.text += text;
+    ResponseState& state = response_->state_;
+    for (const api::TokenLogprobs& token : tokens)
+      state.tokens.push_back({token, state.text.size()});
+    state.text += text;
   }
-  Add(protocol::TextDeltaEvent{items() - 1,
-                               protocol::MessageItemId(response_->base().state, messages_ - 1),
-                               std::string(text)});
+  Add(protocol::TextDeltaEvent{
+      .index = items() - 1,
+      .item_id = protocol::MessageItemId(response_->base().state, messages_ - 1),
+      .text = std::string(text),
+      .tokens = std::move(tokens)});
 }
 
 void ResponseWriter::Call(const api::ToolCallDelta& delta) {

@@ -43,8 +43,9 @@ class ResponseWriter {
   void Truncated(const DroppedContext& dropped);  // at most once, before Begin()
   void Begin();                                   // the prompt was read
   void Reason(std::string_view text);             // not empty
-  void Piece(std::string_view text);              // not empty
-  void Call(const api::ToolCallDelta& delta);     // more of the last call, or the next one's first
+  // Not empty. `tokens`: those of the text, if log-probabilities were asked for.
+  void Piece(std::string_view text, std::vector<api::TokenLogprobs> tokens = {});
+  void Call(const api::ToolCallDelta& delta);  // more of the last call, or the next one's first
   // Exactly once, last. `end` is final, with the same text, calls and reasoning.
   void End(const protocol::ResponseState& end);
 

@@ -72,6 +72,32 @@ TEST(ResponseWriterTest, AnAnswersEventsComeInTheOrderOfTheResponsesApi) {
   EXPECT_EQ(writer.response()->State().usage->completion_tokens, 2);
 }
 
+TEST(ResponseWriterTest, ALogWithLogprobsIsMadeAgainFromItsRecord) {
+  const auto token = [](TokenId id, const std::string& bytes) {
+    return api::TokenLogprobs{{id, -0.1F * static_cast<float>(id), bytes},
+                              {{id, -0.1F * static_cast<float>(id), bytes}, {9, -20, "\xE2\x82"}}};
+  };
+  ResponseBase base = BaseOf();
+  base.state.logprobs = 2;
+  ResponseWriter writer(std::make_shared<Response>(base, 1 << 20));
+  writer.Open();
+  writer.Begin();
+  writer.Reason("why");
+  writer.Piece("Hel", {token(1, "Hel")});
+  writer.Call({.index = 0, .id = "call_1", .name = "f", .arguments = "{}"});
+  writer.Piece("lo", {token(2, "l"), token(3, "o")});
+  writer.Piece("!");
+  const protocol::ResponseState end = EndOf(writer, protocol::ResponseStatus::kCompleted);
+  writer.End(end);
+  const std::vector<std::string> events = Events(*writer.response());
+  EXPECT_THAT(events, ::testing::Contains(HasSubstr(R"("delta":"lo","logprobs":[{"token":"l",)")));
+  EXPECT_THAT(events, ::testing::Contains(HasSubstr(R"("delta":"!","logprobs":[])")));
+  EXPECT_THAT(events.back(), HasSubstr(R"("top_logprobs":2)"));
+  const auto record = DecodeRecord(EncodeRecord(writer.Record(end)));
+  ASSERT_TRUE(record.ok()) << record.status();
+  EXPECT_EQ(Events(*Replay(*record, 1 << 20)), events);
+}
+
 TEST(ResponseWriterTest, ATurnIsAcceptedFirstAndWaits) {
   ResponseWriter writer(std::make_shared<Response>(BaseOf(false, true), 1 << 20));
   writer.Open();

@@ -92,7 +92,7 @@ inline constexpr const char* kSteered = "steered";
 // A request for a response.
 struct Call {
   std::string owner;             // tenant; also the request's, whose own is not looked at
-  api::GenerateRequest request;  // n = 1, no echo, no log-probabilities; the whole prompt
+  api::GenerateRequest request;  // n = 1, no echo; the whole prompt
   // The skeleton: model, instructions, metadata, background, store... Empty ids and times are given
   // here. background needs store.
   protocol::ResponseState state;

@@ -141,7 +141,7 @@ void Responses::Read(const ActivePointer& active) {
   const auto say = [&](const std::string& text) {
     if (text.empty()) return;
     if (!writer.begun()) writer.Begin();
-    writer.Piece(text);
+    writer.Piece(text, active->tokens.Take(text));
     bytes += text.size();
   };
   const auto call = [&](const std::vector<api::ToolCallDelta>& deltas) {
@@ -157,9 +157,11 @@ void Responses::Read(const ActivePointer& active) {
         active->finish = event->finish_reason;
         [[fallthrough]];
       case api::StreamEvent::Kind::kToken:
+        active->tokens.Add(*event);
         reason(event->reasoning);
         say(event->text);
         call(event->tool_calls);
+        if (!event->tool_calls.empty()) active->tokens.Drop();
         break;
       case api::StreamEvent::Kind::kPromptToken:
         break;
