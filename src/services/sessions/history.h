@@ -141,7 +141,8 @@ Result<int64_t> DeleteUnused(store::Database& database, int64_t before_s,
 // Limits of one dialog. Beyond them turns delete the oldest items that are no longer in prompts,
 // which forks then lose too; the Conversations API gets an error.
 struct DialogLimits {
-  int64_t items = 4000;
+  // 20,000 items are 27 messages a day for two years; a page of them is listed in milliseconds.
+  int64_t items = 20'000;
   int64_t bytes = 8 << 20;
 };
 Status PruneItems(store::Database& database, int64_t dialog, const DialogLimits& limits = {});
