@@ -1,11 +1,12 @@
 // The frame of the page: navigation, the view of the address, the key, notices.
 import {html, render, useEffect, useState} from './lib/preact.js';
 import {config, me, session, signOut} from './lib/api.js';
+import {Dialog} from './components/dialog.js';
 import {announcement, dismiss, notices, notifyError} from './lib/notices.js';
 import {applyTheme, preferences} from './lib/preferences.js';
 import {addressOf, route} from './lib/route.js';
 import {useStore} from './lib/store.js';
-import {SignIn} from './components/sign_in.js';
+import {SignIn, SignInForm} from './components/sign_in.js';
 import {ChatView} from './views/chat.js';
 import {JobsView} from './views/jobs.js';
 import {KeysView} from './views/keys.js';
@@ -46,15 +47,18 @@ function Toasts() {
 
 function App() {
   const {view, argument} = useStore(route);
-  const {key, needed, why} = useStore(session);
+  const {key, needed, left, why} = useStore(session);
   const [server, setServer] = useState(null);
   const [caller, setCaller] = useState(null);
   useEffect(() => { config().then(setServer).catch(notifyError); }, []);
   const asksKey = needed || (server?.keys && key === '');
   useEffect(() => {
-    setCaller(null);
+    if (left) setCaller(null);
     if (server !== null && !asksKey) me().then(setCaller).catch(notifyError);
-  }, [server, asksKey, key]);
+  }, [server, asksKey, key, left]);
+  // A view outlives a key, and another key of the same owner takes over.
+  const ends = needed && !left && caller !== null;
+  const owner = caller === null ? '' : `${caller.tenant} ${caller.kind === 'key' ? '' : caller.id}`;
   const views = caller === null ? [] : VIEWS.filter((each) => each.may(caller));
   const chosen = views.find((each) => each.name === view) ?? VIEWS[0];
   useEffect(() => { document.title = `${chosen.title} – Tutti`; }, [chosen]);
@@ -75,11 +79,16 @@ function App() {
         </div>
       </header>
       <main id="main" tabindex="-1">
-        ${server !== null && asksKey ? html`<${SignIn} why=${why} />`
+        ${server !== null && asksKey && !ends ? html`<${SignIn} why=${why} />`
           : caller === null ? html`<p class="empty">Loading…</p>`
           : shut ? html`<p class="empty">This page is for administrators: it needs a key with the scope admin. The API works with yours.</p>`
-          : html`<${chosen.component} key=${chosen.name + key} argument=${argument} admin=${caller.admin} />`}
+          : html`<${chosen.component} key=${`${chosen.name} ${owner}`} argument=${argument} admin=${caller.admin} />`}
       </main>
+      ${ends && html`
+        <${Dialog} title="Sign in again" onClose=${() => { if (session.value.needed) signOut(); }}>
+          <p>The key has ended. What is shown stays, and goes on with another key.</p>
+          <${SignInForm} why=${why} />
+        <//>`}
       <${Toasts} />
       <div class="visually-hidden" role="status" aria-live="polite">${useStore(announcement)}</div>
     </div>`;

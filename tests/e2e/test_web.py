@@ -1,9 +1,12 @@
 """The page in Chromium (R30, R32, N61): chat with its stored conversations, playground, models, access. What the page must never do
 (ask another host, break its content security policy, fail) is checked after each test (browser.py)."""
+import http.client
 import json
 import os
+import pathlib
 import re
 import shutil
+import subprocess
 import tempfile
 import threading
 import time
@@ -13,10 +16,11 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import expect
 
 import encoder_models
+import thinking_model
 from browser import BrowserCase, CuttableProxy
-from harness import Server, eventually, make_key, stand_in
+from harness import STEP_S, Server, eventually, figure, make_key, stand_in
 
-OPTIONS = ("--context", "2048", "--grpc-port", "0")
+OPTIONS = ("--context", "8192", "--grpc-port", "0")
 ANSWERED = re.compile(r"\d+ output tokens")
 
 
@@ -59,7 +63,7 @@ def check_rules(case, page, state):
 
 
 def conversation_of(page):
-    return page.url.rsplit("/", 1)[1]
+    return page.evaluate("location.hash").rsplit("/", 1)[1]
 
 
 class WebCase(BrowserCase):
@@ -101,7 +105,7 @@ class Chat(WebCase):
 
     def test_stop_ends_the_answer(self):
         page = self.open(self.server.url)
-        limit(page, 1900)
+        limit(page, 8000)
         send(page, "Say much.")
         expect(page.locator(".entry.answer .markdown")).not_to_be_empty()
         page.get_by_role("button", name="Stop").click()
@@ -136,7 +140,12 @@ class Chat(WebCase):
         expect(page.locator(".branch").nth(1)).to_contain_text("2 / 2")
         listed = page.locator(".side li a", has_text="Name a river.")
         expect(listed).to_have_count(1)
-        page.get_by_role("button", name="Delete Name a river.").click()
+        page.get_by_role("button", name="Rename Name a river.").click()
+        page.get_by_role("dialog").get_by_label("Title").fill("Waterways")
+        page.keyboard.press("Enter")
+        listed = page.locator(".side li a", has_text="Waterways")
+        expect(listed).to_have_count(1)
+        page.get_by_role("button", name="Delete Waterways").click()
         page.get_by_role("dialog").get_by_role("button", name="Delete").click()
         expect(listed).to_have_count(0)
         self.assertEqual(self.server.get(f"/v1/conversations/{begun}")[0], 404)
@@ -146,7 +155,7 @@ class Chat(WebCase):
         self.addCleanup(proxy.close)
         self.expected_faults = ("ERR_CONNECTION", "ERR_INCOMPLETE_CHUNKED", "ERR_EMPTY_RESPONSE")
         page = self.open(f"http://127.0.0.1:{proxy.port}")
-        limit(page, 1500)
+        limit(page, 6000)
         send(page, "Say much.")
         expect(page.locator(".entry.answer .markdown")).not_to_be_empty()
         proxy.cut()
@@ -192,6 +201,185 @@ class Chat(WebCase):
         one.reload()
         expect(one.locator(".entry.user .bubble")).to_have_text(["From the first tab", "From the second tab"])
 
+    def test_tabs_learn_of_changes_from_each_other(self):
+        profile = self.new_profile()
+        one, two = self.open(self.server.url, profile), self.open(self.server.url, profile)
+        limit(one, 16)
+        chat(one, "Seen in both")
+        expect(two.locator(".side li a", has_text="Seen in both")).to_be_visible()
+        two.goto(one.url)
+        expect(two.locator(".entry.user .bubble")).to_have_text("Seen in both")
+        chat(one, "And this too", answered=2)
+        expect(two.locator(".entry.user .bubble")).to_have_text(["Seen in both", "And this too"])
+        shows(answers(two).last, answers(one).last.locator(".markdown").text_content())
+        # Both send at once: one after the other, in an order that both show.
+        for page in (one, two):
+            page.get_by_label("Message", exact=True).fill(f"From {'one' if page is one else 'two'}")
+        for page in (one, two):
+            page.keyboard.press("Enter")
+        for page in (one, two):
+            expect(page.locator(".entry.user")).to_have_count(4)
+            expect(page.locator(".entry[aria-busy]")).to_have_count(0)
+        eventually(lambda: one.locator(".bubble").all_inner_texts() == two.locator(".bubble").all_inner_texts())
+
+    def test_text_goes_its_own_way(self):
+        hebrew, arabic = "\u05e9\u05dc\u05d5\u05dd \u05e2\u05d5\u05dc\u05dd", "\u0645\u0631\u062d\u0628\u0627 \u0628\u0643"
+        status, _, body = self.server.post("/v1/conversations", {"items": [
+            {"type": "message", "role": "user", "content": hebrew},
+            {"type": "message", "role": "assistant", "content": f"{arabic}\n\nLeft to right.\n\n- {hebrew}\n\n```\ncode {hebrew}\n```"}]})
+        self.assertEqual(status, 200, body)
+        page = self.open(f"{self.server.url}/#/chat/{json.loads(body)['id']}")
+        expect(page.locator(".entry")).to_have_count(2)
+        places = page.evaluate("""() => [...document.querySelectorAll('.bubble, .markdown > p, .markdown li')].map((element) => {
+            const range = document.createRange();
+            range.selectNodeContents(element);
+            const [text] = range.getClientRects(), box = element.getBoundingClientRect();
+            return {direction: getComputedStyle(element).direction, left: text.left - box.left, right: box.right - text.right};
+        })""")
+        self.assertEqual([place["direction"] for place in places], ["rtl", "rtl", "ltr", "rtl"])
+        for place in places[1:]:
+            near, far = (place["right"], place["left"]) if place["direction"] == "rtl" else (place["left"], place["right"])
+            self.assertLess(near, 2)
+            self.assertGreater(far, 100)
+        self.assertEqual(page.evaluate("getComputedStyle(document.querySelector('.markdown pre')).direction"), "ltr")
+        page.get_by_label("Message", exact=True).fill(arabic)
+        self.assertEqual(page.evaluate("getComputedStyle(document.querySelector('#message')).direction"), "rtl")
+
+    def test_tokens_show_their_probabilities(self):
+        page = self.open(self.server.url)
+        page.get_by_role("button", name="Settings").click()
+        page.get_by_label("Token probabilities").select_option("3")
+        page.get_by_label("Longest answer (tokens)").fill("24")
+        page.get_by_label("Settings of the chat").get_by_role("button", name="Close").click()
+        text = chat(page, "Name three rivers.")
+        button = answers(page).last.get_by_role("button", name="Tokens")
+        button.click()
+        expect(button).to_have_attribute("aria-pressed", "true")
+        tokens = page.locator(".tokens .token")
+        self.assertEqual(page.evaluate("[...document.querySelectorAll('.tokens .token')].map((e) => e.textContent).join('')").split(), text.split())
+        tokens.nth(4).hover()
+        tip = page.get_by_role("tooltip")
+        expect(tip.locator("tr")).to_have_count(3 if tip.locator("tr").count() == 3 else 4)
+        shares = [float(cell.removeprefix("below ").removesuffix(" %")) for cell in tip.locator("td.number").all_inner_texts()]
+        self.assertEqual(shares[:3], sorted(shares[:3], reverse=True))
+        self.assertTrue(0 < sum(shares) <= 100.1, shares)
+        expect(tip.locator("tr.chosen")).to_have_count(1)
+        # By the keyboard: one stop of the tabulator, arrows between tokens.
+        tokens.nth(4).focus()
+        page.keyboard.press("ArrowRight")
+        expect(tokens.nth(5)).to_be_focused()
+        expect(tokens.nth(5)).to_have_attribute("aria-describedby", tip.get_attribute("id"))
+        self.assertEqual(page.locator(".tokens [tabindex='0']").count(), 1)
+        for theme in ("light", "dark"):
+            page.emulate_media(color_scheme=theme)
+            check_rules(self, page, f"tokens, {theme}")
+        page.keyboard.press("Escape")
+        expect(tip).to_have_count(0)
+        page.get_by_text("Table of tokens").click()
+        expect(page.get_by_role("group", name="Table of tokens").locator("tbody tr")).to_have_count(tokens.count())
+        button.click()
+        shows(answers(page).last, text)
+
+    def test_an_export_is_imported_as_it_was(self):
+        items = [{"type": "message", "role": "system", "content": [{"type": "input_text", "text": "Be brief."}]},
+                 {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "How warm?\n<b>\u05e9</b>"}]},
+                 {"type": "reasoning", "content": [{"type": "reasoning_text", "text": "Let me look."}]},
+                 {"type": "function_call", "call_id": "call_1", "name": "look", "arguments": "{\"city\":\"Oslo\"}"},
+                 {"type": "function_call_output", "call_id": "call_1", "output": "21"}]
+        items += [{"type": "message", "role": ("assistant", "user")[i % 2], "content": [
+            {"type": ("output_text", "input_text")[i % 2], "text": f"Text {i}"}]} for i in range(41)]
+        source = {"format": "tutti.conversation", "version": 2, "title": "Weather", "items": items}
+        page = self.open(self.server.url)
+
+        def load(name, data):
+            page.locator(".side input[type=file]").set_input_files({"name": name, "mimeType": "application/json", "buffer": data})
+
+        def export():
+            with page.expect_download() as saved:
+                page.get_by_role("button", name="Export").click()
+            self.assertEqual(saved.value.suggested_filename, "Weather.json")
+            return pathlib.Path(saved.value.path()).read_bytes()
+        load("weather.json", json.dumps(source).encode())
+        expect(page.locator(".bubble").first).to_have_text("How warm?\n<b>\u05e9</b>")
+        first, begun = export(), conversation_of(page)
+        self.assertEqual(json.loads(first), source)
+        load("again.json", first)
+        eventually(lambda: conversation_of(page) != begun)
+        expect(answers(page).last).to_contain_text("Text 40")
+        self.assertEqual(export(), first)
+        # What is no export is refused with the reason, and leaves nothing.
+        known = page.locator(".side li a").count()
+        for data, reason in ((b"{", "no JSON"), (b"{}", "no exported conversation"), (b"x" * (9 << 20), "more than 8 MiB"),
+                             (json.dumps({**source, "version": 9}).encode(), "version 9"),
+                             (json.dumps({**source, "items": []}).encode(), "no items"),
+                             (json.dumps({**source, "items": [items[0], {"type": "image"}]}).encode(), "Item 2 is of the unknown type"),
+                             (json.dumps({**source, "items": [{"type": "message", "role": "user", "content": 5}]}).encode(), "without text")):
+            load("bad.json", data)
+            toast = page.locator(".toast.bad", has_text=reason)
+            expect(toast).to_be_visible()
+            toast.get_by_role("button", name="Dismiss").click()
+        self.assertEqual(page.locator(".side li a").count(), known)
+
+    def test_files_are_asked_about(self):
+        page = self.open(self.server.url)
+        limit(page, 16)
+        picker = page.locator(".composer input[type=file]")
+        text = "one\n```\ntwo\n```\n\nthree\n"
+        picker.set_input_files({"name": "notes.md", "mimeType": "text/markdown", "buffer": text.encode()})
+        chip = page.get_by_role("list", name="Files of the message").locator("li")
+        expect(chip).to_have_text(re.compile(r"notes\.md\s*\d+ tokens"))
+        for name, data, reason in (("photo.png", b"\x89PNG\r\n\xff\xfe", "no text in UTF-8"), ("data.bin", b"a\0b", "binary"),
+                                   ("none.txt", b"", "is empty"), ("notes.md", b"x", "there already"),
+                                   ("large.txt", b"x" * (3 << 20), "limit 1 MiB"), ("long.txt", b"word " * 20000, "reads at most")):
+            picker.set_input_files({"name": name, "mimeType": "application/octet-stream", "buffer": data})
+            toast = page.locator(".toast.bad", has_text=reason)
+            expect(toast).to_be_visible()
+            toast.get_by_role("button", name="Dismiss").click()
+        expect(chip).to_have_count(1)
+        check_rules(self, page, "a file")
+        # A second one, dropped.
+        page.evaluate("""() => {
+            const data = new DataTransfer();
+            data.items.add(new File(['a,b\\n1,2'], 'table.csv', {type: 'text/csv'}));
+            for (const type of ['dragover', 'drop']) {
+              document.querySelector('.thread').dispatchEvent(new DragEvent(type, {dataTransfer: data, bubbles: true, cancelable: true}));
+            }
+        }""")
+        expect(chip).to_have_count(2)
+        page.get_by_role("button", name="Remove table.csv").click()
+        expect(chip).to_have_count(1)
+        chat(page, "What is in it?")
+        expect(chip).to_have_count(0)
+        stored = self.items(conversation_of(page))[0]["content"][0]["text"]
+        self.assertTrue(stored.startswith("File `notes.md`:\n````\n" + text), stored)
+        self.assertTrue(stored.endswith("\n\nWhat is in it?"), stored)
+        page.reload()
+        expect(page.locator(".bubble")).to_have_text("What is in it?")
+        fold = page.locator(".entry.user .fold.file")
+        expect(fold.locator("pre")).not_to_be_visible()
+        fold.locator("summary").click()
+        self.assertEqual(fold.locator("pre").inner_text().rstrip("\n"), text.rstrip("\n"))
+        # Another question about the same file.
+        page.locator(".entry.user").get_by_role("button", name="Edit").click()
+        expect(page.get_by_label("Changed message")).to_have_value("What is in it?")
+        page.get_by_label("Changed message").fill("And now?")
+        page.get_by_role("button", name="Send as a branch").click()
+        expect(page.locator(".bubble")).to_have_text("And now?")
+        expect(answers(page).last).to_contain_text(ANSWERED)
+        self.assertIn("````\n" + text, self.items(conversation_of(page))[0]["content"][0]["text"])
+        faults = page.evaluate("""async () => {
+            const {joinFiles, splitFiles} = await import('/web/lib/text_files.js');
+            const texts = ['a', 'a\\n', '\\na', '```\\n\\n', '`````\\n\\n```', '\\n```\\n\\nFile `x`:\\n```\\ny\\n```\\n\\n', '```'];
+            const faults = [];
+            for (const one of texts) for (const two of texts) for (const rest of ['q', '', '\\n```\\n\\n', 'File `x`: y']) {
+              const files = [{name: 'one.txt', text: one}, {name: 'two', text: two}];
+              const back = splitFiles(joinFiles(files, rest));
+              if (JSON.stringify(back) !== JSON.stringify({files, text: rest})) faults.push([one, two, rest, back]);
+            }
+            return faults;
+        }""")
+        self.assertEqual(faults, [])
+
     def test_a_conversation_that_is_gone_says_so(self):
         self.expected_faults = ("404",)
         page = self.open(self.server.url + "/#/chat/conv_00000000000000000000000000000000")
@@ -235,7 +423,7 @@ class Hostile(WebCase):
             page.wait_for_timeout(200)
             self.assertIsNone(page.evaluate("window.ran ?? null"))
             self.assertEqual(page.locator(".thread :is(script, img, iframe, style, form[action], svg, object, embed, base, math)").count(), 0)
-            self.assertEqual(page.locator(".thread [style]").count(), 0)
+            self.assertEqual(page.locator(".thread :is(.markdown, .bubble) [style]").count(), 0)
             self.assertTrue(page.locator(".thread").is_visible())
 
     def test_long_and_odd_texts_do_not_hang(self):
@@ -248,28 +436,106 @@ class Hostile(WebCase):
             self.assertLess(time.monotonic() - begin, 20, text[:20])
             page.close()
 
-    def test_a_long_conversation_stays_quick(self):
-        conversation = self.make("The first message")
-        for batch in range(30):
-            status, _, body = self.server.post(f"/v1/conversations/{conversation}/items", {"items": [
-                {"type": "message", "role": ("user", "assistant")[i % 2], "content": f"Message {batch * 20 + i} with **bold** text.\n\n- a\n- b"}
-                for i in range(20)]})
-            self.assertEqual(status, 200, body)
-        page = self.open(f"{self.server.url}/#/chat/{conversation}")
-        expect(page.locator(".entry").last).to_contain_text("Message 599")
-        self.assertLess(page.locator(".entry").count(), 150, "earlier ones come on demand")
-        for _ in range(14):
-            button = page.get_by_role("button", name="Show earlier messages")
-            if button.count() == 0:
-                break
-            button.click()
-            page.wait_for_timeout(50)
-        expect(page.get_by_text("The first message").first).to_be_visible()
+
+class Long(WebCase):
+    """A conversation of 10,000 messages: few elements, every place can be reached, and the place is kept."""
+    MESSAGES = 10_000
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        texts = [cls.text(number) for number in range(cls.MESSAGES)]
+        items = [{"type": "message", "role": ("user", "assistant")[number % 2], "content": text} for number, text in enumerate(texts)]
+        cls.conversation = cls.server.post_json("/v1/conversations", {"metadata": {"title": "Long"}})["id"]
+        connection = http.client.HTTPConnection("127.0.0.1", cls.server.port, timeout=STEP_S)
+        for first in range(0, len(items), 20):
+            connection.request("POST", f"/v1/conversations/{cls.conversation}/items", json.dumps({"items": items[first:first + 20]}),
+                               {"Content-Type": "application/json"})
+            response = connection.getresponse()
+            body = response.read()
+            assert response.status == 200, body
+        connection.close()
+
+    @staticmethod
+    def text(number):
+        extra = "\n\n- a\n- b\n\n```python\nprint(1)\n```" if number % 7 == 3 else ""
+        return f"Message {number} with **bold** text. " + "More words follow. " * (number % 13) + extra
+
+    def numbers(self, page):
+        """The numbers of the messages that are elements now, in their order."""
+        return page.evaluate("""() => [...document.querySelectorAll('.list-row')]
+            .map((row) => Number(/Message (\\d+) with/.exec(row.textContent)?.[1] ?? -1)).filter((number) => number >= 0)""")
+
+    def top(self, page):
+        """The first message in view and its place, in pixels."""
+        return page.evaluate("""() => {
+            const thread = document.querySelector('.thread').getBoundingClientRect();
+            const row = [...document.querySelectorAll('.list-row')].find((each) => each.getBoundingClientRect().bottom > thread.top + 20);
+            return [Number(/Message (\\d+) with/.exec(row.textContent)?.[1] ?? -1), row.getBoundingClientRect().top - thread.top];
+        }""")
+
+    def check_elements(self, page):
+        self.assertLessEqual(page.locator(".list-row").count(), 80)
+        self.assertLess(page.evaluate("document.querySelectorAll('*').length"), 4000)
+
+    def test_newest_and_oldest_are_reached_at_once(self):
+        page = self.open(f"{self.server.url}/#/chat/{self.conversation}")
+        expect(page.get_by_text("Message 9999 with")).to_be_in_viewport()
+        requests = len(self.requests)
+        page.get_by_role("log").focus()
+        page.keyboard.press("Home")
+        expect(page.get_by_text("Message 0 with")).to_be_in_viewport()
+        self.assertLess(len(self.requests) - requests, 6, "the messages between them are not fetched")
+        self.check_elements(page)
+        self.assertEqual(page.locator(".list-row").first.get_attribute("aria-setsize"), "-1", "unknown while some are not here")
+        page.keyboard.press("End")
+        expect(page.get_by_text("Message 9999 with")).to_be_in_viewport()
+        page.mouse.move(700, 400)
+        page.mouse.wheel(0, -3000)
+        page.get_by_role("button", name="First message").click()
+        expect(page.get_by_text("Message 0 with")).to_be_in_viewport()
+        expect(page.get_by_role("log")).to_be_focused()
+        page.get_by_role("button", name="Newest message").click()
+        expect(page.get_by_text("Message 9999 with")).to_be_in_viewport()
+        check_rules(self, page, "a long conversation")
+
+    def test_scrolling_passes_every_message_in_order(self):
+        page = self.open(f"{self.server.url}/#/chat/{self.conversation}")
+        expect(page.get_by_text("Message 9999 with")).to_be_in_viewport()
+        page.mouse.move(700, 400)
+        begin, seen = time.monotonic(), set()
+        # Up through a few pages, which come while the reader scrolls.
+        while min(seen, default=9999) > 9700:
+            page.mouse.wheel(0, -1200)
+            page.wait_for_timeout(30)
+            numbers = self.numbers(page)
+            self.assertEqual(numbers, list(range(numbers[0], numbers[0] + len(numbers))), "in order, without holes")
+            seen |= set(numbers)
+            self.assertLess(time.monotonic() - begin, STEP_S, min(seen))
+        self.assertEqual(seen, set(range(min(seen), 10_000)), "none is skipped")
+        self.check_elements(page)
+        # From the beginning down.
+        page.get_by_role("log").focus()
+        page.keyboard.press("Home")
+        expect(page.get_by_text("Message 0 with")).to_be_in_viewport()
+        down = set()
+        while max(down, default=0) < 220:
+            page.mouse.wheel(0, 1200)
+            page.wait_for_timeout(30)
+            down |= set(number for number in self.numbers(page) if number < 5000)
+            self.assertLess(time.monotonic() - begin, 2 * STEP_S, max(down))
+        self.assertEqual(down, set(range(max(down) + 1)))
+        # The place of every message is near the end: all of them are fetched for an export, and then any place is a scroll away.
+        with page.expect_download() as saved:
+            page.get_by_role("button", name="Export").click()
+        items = json.loads(pathlib.Path(saved.value.path()).read_text())["items"]
+        self.assertEqual([item["content"][0]["text"] for item in items], [self.text(number) for number in range(self.MESSAGES)])
+        expect(page.locator(".list-row").first).to_have_attribute("aria-setsize", str(self.MESSAGES))
         longest = page.evaluate("""async () => {
             const thread = document.querySelector('.thread');
             let longest = 0, last = performance.now();
-            for (let i = 0; i < 40; ++i) {
-              thread.scrollTop = thread.scrollHeight * (i % 20) / 20;
+            for (let i = 0; i < 60; ++i) {
+              thread.scrollTop = thread.scrollHeight * ((i * 7) % 20) / 20;
               await new Promise(requestAnimationFrame);
               const now = performance.now();
               longest = Math.max(longest, now - last);
@@ -277,7 +543,46 @@ class Hostile(WebCase):
             }
             return longest;
         }""")
-        self.assertLess(longest, 1000)
+        figure(f"longest of 60 jumps in 10,000 messages: {longest:.0f} ms")
+        self.assertLess(longest, 2000)
+        self.check_elements(page)
+        page.evaluate("document.querySelector('.thread').scrollTop = document.querySelector('.thread').scrollHeight / 2")
+        eventually(lambda: 2000 < self.top(page)[0] < 8000, lambda: str(self.top(page)))
+        first = page.locator(".list-row").first
+        self.assertEqual(int(first.get_attribute("aria-posinset")), self.numbers(page)[0] + 1)
+
+    def test_the_keyboard_goes_from_message_to_message(self):
+        page = self.open(f"{self.server.url}/#/chat/{self.conversation}")
+        expect(page.get_by_text("Message 9999 with")).to_be_in_viewport()
+        page.get_by_role("log").focus()
+        page.keyboard.press("Alt+ArrowUp")
+        numbers = []
+        for _ in range(30):
+            page.keyboard.press("Alt+ArrowUp")
+            page.wait_for_timeout(60)
+            numbers.append(page.evaluate("Number(/Message (\\d+)/.exec(document.activeElement.textContent)?.[1])"))
+        self.assertEqual(numbers, list(range(numbers[0], numbers[0] - 30, -1)))
+        expect(page.locator(".list-row:focus")).to_be_in_viewport()
+
+    def test_the_place_is_kept_while_an_answer_streams(self):
+        page = self.open(f"{self.server.url}/#/chat/{self.conversation}")
+        expect(page.get_by_text("Message 9999 with")).to_be_in_viewport()
+        limit(page, 4000)
+        send(page, "Say much.")
+        growing = page.locator(".entry.answer[aria-busy] .markdown")
+        expect(growing).not_to_be_empty()
+        page.mouse.move(700, 400)
+        page.mouse.wheel(0, -1500)
+        eventually(lambda: 0 <= self.top(page)[0] < 9999)
+        page.wait_for_timeout(200)
+        before = self.top(page)
+        expect(page.locator(".entry.answer[aria-busy]")).to_have_count(0)
+        self.assertEqual(self.top(page)[0], before[0])
+        self.assertAlmostEqual(self.top(page)[1], before[1], delta=3)
+        page.get_by_role("button", name="Newest message").click()
+        expect(answers(page).last).to_contain_text(ANSWERED)
+        # Of the 10,000 most were left out.
+        expect(answers(page).last).to_contain_text("earlier messages were left out")
 
 
 class Tools(WebCase):
@@ -362,6 +667,92 @@ class Restart(WebCase):
             shows(answers(page).first, text)
 
 
+class RestartInMidAnswer(BrowserCase):
+    """The page reaches the servers through a proxy, as if they had one address."""
+
+    def serve(self, *options):
+        server = Server(*options, "--drain-s", "0", *OPTIONS, model="main=" + stand_in())
+        self.addCleanup(lambda: server.errors.closed or server.stop())
+        return server
+
+    def begin(self, server):
+        self.expected_faults = ("ERR_CONNECTION", "ERR_INCOMPLETE_CHUNKED", "ERR_EMPTY_RESPONSE", "404", "503")
+        proxy = CuttableProxy(server.port)
+        self.addCleanup(proxy.close)
+        page = self.open(f"http://127.0.0.1:{proxy.port}")
+        limit(page, 6000)
+        send(page, "Say much.")
+        growing = page.locator(".entry.answer .markdown")
+        expect(growing).not_to_be_empty()
+        eventually(lambda: len(growing.text_content()) > 40)
+        return page, proxy
+
+    def test_the_next_server_goes_on(self):
+        with tempfile.TemporaryDirectory() as store:
+            first = self.serve("--store", store)
+            page, proxy = self.begin(first)
+            so_far = page.locator(".entry.answer .markdown").text_content()
+            first.stop()
+            expect(page.get_by_text("The server is restarted.").or_(page.get_by_text("The connection was lost."))).to_be_visible()
+            self.assertIn(so_far.split()[0], page.locator(".entry.answer .markdown").text_content(), "the text stays")
+            again = self.serve("--store", store)
+            proxy.target = again.port
+            expect(answers(page).last).to_contain_text(ANSWERED)
+            expect(page.locator(".notice.bad")).to_have_count(0)
+            items = json.loads(again.get(f"/v1/conversations/{conversation_of(page)}/items?order=asc")[2])["data"]
+            self.assertEqual([item["role"] for item in items], ["user", "assistant"])
+            shows(answers(page).first, answers(page).first.locator(".markdown").text_content())
+            self.assertTrue(items[1]["content"][0]["text"].split()[0] in so_far)
+
+    def test_a_server_that_forgot_is_asked_again(self):
+        first = self.serve("--store", "memory")
+        page, proxy = self.begin(first)
+        so_far = page.locator(".entry.answer .markdown").text_content().split()
+        lost = conversation_of(page)
+        first.process.kill()
+        again = self.serve("--store", "memory")
+        proxy.target = again.port
+        expect(page.get_by_role("alert")).to_contain_text("no longer has this answer")
+        expect(answers(page).last).to_contain_text("The answer broke off here.")
+        self.assertEqual(answers(page).last.locator(".markdown").text_content().split()[:4], so_far[:4])
+        expect(page.locator(".bubble")).to_have_text("Say much.")
+        check_rules(self, page, "a failed answer")
+        limit(page, 16)
+        page.get_by_role("button", name="Try again").click()
+        expect(answers(page).last).to_contain_text(ANSWERED)
+        expect(page.locator(".entry")).to_have_count(2)
+        self.assertNotEqual(conversation_of(page), lost)
+
+
+class Reasoning(BrowserCase):
+    def test_reasoning_is_shown_and_kept(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "thinking")
+            thinking_model.write(path)
+            server = Server("--store", "memory", "--grpc-port", "0", model=path)
+            self.addCleanup(server.stop)
+            page = self.open(server.url)
+            page.get_by_role("button", name="Settings").click()
+            page.get_by_label("Longest reasoning (tokens)").fill("12")
+            page.get_by_label("Token probabilities").select_option("1")
+            limit_field = page.get_by_label("Longest answer (tokens)")
+            limit_field.fill("40")
+            page.get_by_label("Settings of the chat").get_by_role("button", name="Close").click()
+            send(page, "How many are there?")
+            expect(answers(page).last).to_contain_text(ANSWERED)
+            items = json.loads(server.get(f"/v1/conversations/{conversation_of(page)}/items?order=asc")[2])["data"]
+            self.assertEqual([item["type"] for item in items], ["message", "reasoning", "message"])
+            thought = items[1]["content"][0]["text"]
+            for _ in range(2):
+                fold = answers(page).last.locator(".fold", has=page.get_by_text("Reasoning", exact=True))
+                expect(fold).to_have_count(1)
+                expect(fold.locator(".reasoning")).not_to_be_visible()
+                fold.locator("summary").click()
+                self.assertEqual(fold.locator(".reasoning").inner_text().split(), thought.split())
+                check_rules(self, page, "reasoning")
+                page.reload()
+
+
 class Access(BrowserCase):
     def test_a_key_is_asked_for_and_kept_as_chosen(self):
         self.expected_faults = ("401", "403")
@@ -389,6 +780,52 @@ class Access(BrowserCase):
             expect(page.locator(".entry.user .bubble")).to_have_text("Hello")
             page.get_by_role("button", name="Sign out").click()
             expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
+
+    def test_a_key_that_ends_in_mid_answer_is_asked_for_again(self):
+        self.expected_faults = ("401", "403")
+        with tempfile.TemporaryDirectory() as store:
+            secrets = [make_key(store, name) for name in ("first", "second", "third")]
+            server = Server("--store", store, *OPTIONS, model="main=" + stand_in())
+            self.addCleanup(server.stop)
+
+            def revoke(name):
+                subprocess.run([os.environ["E2E_BINARY"], "keys", "revoke", name, "--store", store], check=True, capture_output=True)
+
+            def sign_in(secret):
+                dialog = page.get_by_role("dialog", name="Sign in again")
+                expect(dialog).to_be_visible()
+                check_rules(self, page, "sign in again")
+                dialog.get_by_label("Key", exact=True).fill("wrong")
+                dialog.get_by_role("button", name="Sign in").click()
+                expect(dialog.get_by_role("alert")).to_be_visible()
+                dialog.get_by_label("Key", exact=True).fill(secret)
+                dialog.get_by_role("button", name="Sign in").click()
+                expect(dialog).to_have_count(0)
+            page = self.open(server.url)
+            page.get_by_label("Key", exact=True).fill(secrets[0])
+            page.get_by_role("button", name="Sign in").click()
+            limit(page, 7000)
+            send(page, "Say much.")
+            growing = page.locator(".entry.answer .markdown")
+            expect(growing).not_to_be_empty()
+            eventually(lambda: len(growing.text_content()) > 40)
+            so_far = growing.text_content().split()[:4]
+            revoke("first")
+            sign_in(secrets[1])
+            self.assertEqual(answers(page).last.locator(".markdown").text_content().split()[:4], so_far)
+            expect(answers(page).last).to_contain_text("The answer broke off here.")
+            # The next message goes on from the text so far.
+            limit(page, 16)
+            chat(page, "And now?", answered=2)
+            texts = [item["content"][0]["text"] for item in json.loads(server.get(
+                f"/v1/conversations/{conversation_of(page)}/items?order=asc", headers={"Authorization": f"Bearer {secrets[1]}"})[2])["data"]]
+            self.assertEqual([texts[0], texts[1].split()[:4], texts[2]], ["Say much.", so_far, "And now?"])
+            # A key that ends while nothing runs: the message waits for another one.
+            revoke("second")
+            send(page, "Still there?")
+            sign_in(secrets[2])
+            expect(answers(page)).to_have_count(3)
+            expect(answers(page).last).to_contain_text(ANSWERED)
 
     def test_the_page_works_below_a_path(self):
         server = Server("--store", "memory", "--web-base", "/ai/tutti", *OPTIONS, model="main=" + stand_in())
@@ -614,6 +1051,16 @@ class Accessibility(ViewsCase):
                 check_rules(self, page, f"live, {state}")
                 self.assertLessEqual(page.evaluate("document.documentElement.scrollWidth"), viewport["width"], f"no sideways scrolling, {state}")
                 profile.close()
+
+    def test_the_first_paint_comes_soon(self):
+        paints = []
+        for _ in range(5):
+            page = self.open(self.server.url)
+            expect(page.get_by_label("Message", exact=True)).to_be_visible()
+            paints.append(page.evaluate("performance.getEntriesByName('first-contentful-paint')[0].startTime"))
+            page.context.close()
+        print(f"first paint from loopback: {sorted(paints)[2]:.0f} ms (median of 5, {max(paints):.0f} ms at most)", flush=True)
+        self.assertLess(sorted(paints)[2], 3000)
 
     def test_a_chat_by_the_keyboard_alone(self):
         page = self.open(self.server.url)

@@ -37,6 +37,11 @@ export function ChatSettings({settings, errors, model, onClose}) {
             <option value="">default</option>
             ${EFFORTS.map((effort) => html`<option value=${effort}>${effort}</option>`)}
           </select>`}<//>
+        <${Field} title="Token probabilities" hint="Shown by the button Tokens below an answer.">${(attributes) => html`
+          <select ...${attributes} value=${settings.logprobs} onChange=${(event) => preferences.merge({logprobs: event.target.value})}>
+            <option value="">off</option>
+            ${[1, 3, 5, 10, 20].map((top) => html`<option value=${top}>${top} most probable</option>`)}
+          </select>`}<//>
         <${Check} title="Demo tools: clock, calculator, dice" checked=${settings.demoTools}
                   onChange=${(demoTools) => preferences.merge({demoTools})} />
         <${Text} name="ownTools" title="Own tools (JSON)" settings=${settings} errors=${errors}

@@ -4,11 +4,34 @@ import {conversations} from '../lib/api.js';
 import {chatsOf, familyOf} from '../lib/branches.js';
 import {notifyError} from '../lib/notices.js';
 import {addressOf} from '../lib/route.js';
-import {Confirm} from './dialog.js';
+import {Confirm, Dialog} from './dialog.js';
+import {Field} from './field.js';
+import {FileButton} from './file_button.js';
 
-export function ConversationList({listed, current, hasMore, onMore, onNew, onDeleted, open, onClose}) {
+const MOST_TITLE = 500;  // characters that the server keeps of a title
+
+function Rename({chat, onRename, onClose}) {
+  const [title, setTitle] = useState(chat.metadata.title ?? '');
+  const submit = (event) => {
+    event.preventDefault();
+    onClose();
+    onRename(title.trim());
+  };
+  return html`
+    <${Dialog} title="Rename this conversation" onClose=${onClose}>
+      <form class="stack" onSubmit=${submit}>
+        <${Field} title="Title">${(attributes) => html`
+          <input ...${attributes} dir="auto" required maxlength=${MOST_TITLE} value=${title} onInput=${(event) => setTitle(event.target.value)} />`}<//>
+        <div class="row end"><button type="button" onClick=${onClose}>Cancel</button>
+          <button class="primary" disabled=${title.trim() === ''}>Rename</button></div>
+      </form>
+    <//>`;
+}
+
+export function ConversationList({listed, current, hasMore, onMore, onNew, onDeleted, onRenamed, onImport, importing, open, onClose}) {
   const [search, setSearch] = useState('');
   const [leaving, setLeaving] = useState(null);
+  const [renaming, setRenaming] = useState(null);
   const title = (each) => each.metadata.title || 'Untitled';
   const chats = chatsOf(listed).filter((each) => title(each).toLowerCase().includes(search.toLowerCase()));
   const currentRoot = listed.find((each) => each.id === current)?.metadata.root ?? current;
@@ -22,13 +45,23 @@ export function ConversationList({listed, current, hasMore, onMore, onNew, onDel
       notifyError(error);
     }
   };
+  const rename = async (chat, to) => {
+    try {
+      for (const each of familyOf(chat.id, listed)) await conversations.update(each.id, {...each.metadata, title: to});
+      onRenamed(chat.id, to);
+    } catch (error) {
+      notifyError(error);
+    }
+  };
   return html`
     <aside class=${`side${open ? ' open' : ''}`} aria-label="Conversations">
       <div class="side-head">
         <div class="row">
-          <button type="button" class="primary" onClick=${onNew}>New chat</button>
+          <button type="button" class="primary grow" onClick=${onNew}>New chat</button>
+          <${FileButton} accept=".json,application/json" disabled=${importing !== ''} onFiles=${onImport} label="Import a conversation">Import<//>
           <button type="button" class="only-narrow" onClick=${onClose}>Close</button>
         </div>
+        ${importing && html`<p class="hint" role="status">${importing}</p>`}
         <input type="search" placeholder="Search titles" aria-label="Search titles" value=${search}
                onInput=${(event) => setSearch(event.target.value)} />
       </div>
@@ -38,10 +71,13 @@ export function ConversationList({listed, current, hasMore, onMore, onNew, onDel
           <li key=${chat.metadata.root ?? chat.id}>
             <a href=${addressOf('chat', chat.id)} title=${title(chat)} dir="auto" onClick=${onClose}
                aria-current=${(chat.metadata.root ?? chat.id) === currentRoot ? 'true' : undefined}>${title(chat)}</a>
+            <button type="button" class="quiet small" aria-label=${`Rename ${title(chat)}`} onClick=${() => setRenaming(chat)}>✎</button>
             <button type="button" class="quiet small" aria-label=${`Delete ${title(chat)}`} onClick=${() => setLeaving(chat)}>✕</button>
           </li>`)}
         ${hasMore && html`<li><button type="button" class="quiet" onClick=${onMore}>Show older ones</button></li>`}
       </ul>
+      ${renaming && html`
+        <${Rename} chat=${renaming} onRename=${(to) => rename(renaming, to)} onClose=${() => setRenaming(null)} />`}
       ${leaving && html`
         <${Confirm} title="Delete this conversation?" text=${`“${title(leaving)}” and all its branches are removed from the server.`}
                     action="Delete" onConfirm=${() => remove(leaving)} onClose=${() => setLeaving(null)} />`}

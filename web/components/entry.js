@@ -1,11 +1,14 @@
-// One entry of the thread: a message of the user, or an answer with its reasoning, calls and text.
+// One entry of the thread: a message of the user with its files, or an answer with its reasoning, calls and text. The list that
+// shows it has its element.
 import {html, useEffect, useRef, useState} from '../lib/preact.js';
 import {isEnded, speedOf} from '../lib/answer.js';
-import {count} from '../lib/format.js';
+import {bytes, count} from '../lib/format.js';
 import {faultsOf} from '../lib/json_schema.js';
+import {joinFiles, splitFiles} from '../lib/text_files.js';
 import {copy} from './copy.js';
 import {Field} from './field.js';
 import {Markdown} from './markdown.js';
+import {TokenText} from './tokens.js';
 
 function prettyJson(text) {
   try {
@@ -29,7 +32,7 @@ function JsonAnswer({value, schema}) {
   const faults = schema ? faultsOf(value, schema) : [];
   return html`
     <div class="stack">
-      <pre class="block json" tabindex="0" role="region" aria-label="JSON">${JSON.stringify(value, null, 2)}</pre>
+      <pre class="block json" tabindex="0" role="group" aria-label="JSON">${JSON.stringify(value, null, 2)}</pre>
       ${schema && faults.length === 0 && html`<p><span class="badge good">fits the schema</span></p>`}
       ${faults.map((fault) => html`<p class="error-text">${fault}</p>`)}
     </div>`;
@@ -39,7 +42,8 @@ function Fold({title, open = false, children}) {
   return html`<details class="fold" open=${open}><summary>${title}</summary><div>${children}</div></details>`;
 }
 
-function Item({item, growing, schema}) {
+function Item({item, growing, schema, byTokens}) {
+  if (byTokens && item.tokens?.length > 0) return html`<${TokenText} tokens=${item.tokens} />`;
   const value = item.type === 'message' && !growing ? jsonOf(item.text) : undefined;
   if (value !== undefined) return html`<${JsonAnswer} value=${value} schema=${schema} />`;
   switch (item.type) {
@@ -74,13 +78,22 @@ export function AnswerEntry({items, running, reconnecting, onRegenerate}) {
   const answer = running ?? items.find((item) => item.answer)?.answer;
   const text = items.filter((item) => item.type === 'message').map((item) => item.text).join('\n\n');
   const shown = items.filter((item) => item !== undefined);
+  const [byTokens, setByTokens] = useState(false);
+  const hasTokens = !running && items.some((item) => item.tokens?.length > 0);
   return html`
-    <li class="entry answer" aria-busy=${running ? 'true' : undefined}>
+    <div class="entry answer" aria-busy=${running ? 'true' : undefined}>
       <div class="entry-head">Answer</div>
       ${running && shown.length === 0 && html`<p class="hint" role="status">${WAITING[running.status] ?? ''}</p>`}
       ${shown.map((item, i) => html`
-        <${Item} key=${item.id || i} item=${item} schema=${answer?.schema} growing=${Boolean(running) && !isEnded(running) && !item.done} />`)}
-      ${reconnecting && html`<p class="notice warn" role="status">The connection was lost. Trying to continue…</p>`}
+        <${Item} key=${item.id || i} item=${item} schema=${answer?.schema} byTokens=${byTokens && hasTokens}
+                 growing=${Boolean(running) && !isEnded(running) && !item.done} />`)}
+      ${reconnecting && html`
+        <p class="notice warn" role="status">${running.restarted ? 'The server is restarted. It goes on with the answer when it is back…'
+            : 'The connection was lost. Trying to continue…'}</p>`}
+      ${!running && answer?.status === 'lost' && html`<p class="hint">The answer broke off here.</p>`}
+      ${!running && answer?.restarted && answer.status === 'completed' && html`<p class="hint">The server was restarted and went on with the answer.</p>`}
+      ${answer?.droppedItems > 0 && html`
+        <p class="hint">${count(answer.droppedItems)} earlier messages were left out: they did not fit into the model’s context.</p>`}
       ${!running && answer?.status === 'cancelled' && html`<p class="hint">Stopped.</p>`}
       ${!running && answer?.status === 'incomplete' && html`
         <p class="hint">The answer is cut: ${answer.reason === 'max_output_tokens' ? 'it reached its longest length' : answer.reason}.</p>`}
@@ -89,11 +102,13 @@ export function AnswerEntry({items, running, reconnecting, onRegenerate}) {
         ${!running && html`
           <span class="actions">
             <button type="button" class="quiet small" onClick=${() => copy(text)}>Copy</button>
+            ${hasTokens && html`
+              <button type="button" class="quiet small" aria-pressed=${byTokens ? 'true' : 'false'} onClick=${() => setByTokens(!byTokens)}>Tokens</button>`}
             ${onRegenerate && html`<button type="button" class="quiet small" onClick=${onRegenerate}>Regenerate</button>`}
           </span>`}
         ${answer && html`<${Statistics} answer=${answer} />`}
       </div>
-    </li>`;
+    </div>`;
 }
 
 function BranchPicker({variants, onChoose}) {
@@ -108,20 +123,29 @@ function BranchPicker({variants, onChoose}) {
     </span>`;
 }
 
+function FileFold({file}) {
+  return html`
+    <details class="fold file"><summary><span class="chip-name">${file.name}</span>
+        <span class="chip-size">${bytes(new Blob([file.text]).size)}</span></summary>
+      <div><pre class="block" tabindex="0" role="group" aria-label=${file.name}>${file.text}</pre></div></details>`;
+}
+
 export function UserEntry({item, variants, onChoose, onEdit, busy}) {
   const [draft, setDraft] = useState(null);
+  const {files, text} = splitFiles(item.text);
   const field = useRef(null);
   useEffect(() => { field.current?.focus(); }, [draft === null]);
   const submit = (event) => {
     event.preventDefault();
     if (draft.trim() === '') return;
     setDraft(null);
-    onEdit(draft);
+    onEdit(joinFiles(files, draft));
   };
   return html`
-    <li class="entry user">
+    <div class="entry user">
       <div class="entry-head">You</div>
-      ${draft === null ? html`<div class="bubble" dir="auto">${item.text}</div>` : html`
+      ${files.map((file) => html`<${FileFold} file=${file} />`)}
+      ${draft === null ? html`<div class="bubble" dir="auto">${text}</div>` : html`
         <form class="stack" onSubmit=${submit}>
           <${Field} title="Changed message" hidden>${(attributes) => html`
             <textarea ...${attributes} dir="auto" value=${draft} ref=${field}
@@ -137,14 +161,14 @@ export function UserEntry({item, variants, onChoose, onEdit, busy}) {
           <span class="actions">
             <button type="button" class="quiet small" onClick=${() => copy(item.text)}>Copy</button>
             <button type="button" class="quiet small" disabled=${busy || item.id.startsWith('new-')}
-                    onClick=${() => setDraft(item.text)}>Edit</button>
+                    onClick=${() => setDraft(text)}>Edit</button>
           </span>`}
       </div>
-    </li>`;
+    </div>`;
 }
 
 export function SystemEntry({item}) {
-  return html`<li class="entry"><${Fold} title="System prompt"><div class="reasoning" dir="auto">${item.text}</div><//></li>`;
+  return html`<div class="entry"><${Fold} title="System prompt"><div class="reasoning" dir="auto">${item.text}</div><//></div>`;
 }
 
 // Asks for the results of calls that the page cannot answer.
@@ -155,12 +179,19 @@ export function CallForm({calls, onSend}) {
     onSend(calls.map(({callId}) => ({callId, output: outputs[callId] ?? ''})));
   };
   return html`
-    <li class="entry"><form class="card stack" onSubmit=${submit}>
+    <div class="entry"><form class="card stack" onSubmit=${submit}>
       <p><strong>The model waits for ${calls.length === 1 ? 'a result' : 'results'}</strong></p>
       ${calls.map((call) => html`
         <${Field} key=${call.callId} title=${`Result of ${call.name}`}>${(attributes) => html`
           <textarea ...${attributes} class="mono" value=${outputs[call.callId] ?? ''} placeholder='for example {"ok": true}'
                     onInput=${(event) => setOutputs({...outputs, [call.callId]: event.target.value})}></textarea>`}<//>`)}
       <div class="row end"><button class="primary">Send</button></div>
-    </form></li>`;
+    </form></div>`;
+}
+
+// Why the last turn failed.
+export function FailureEntry({failure, disabled, onRetry}) {
+  return html`
+    <div class="notice bad row" role="alert"><span class="grow">${failure.message}</span>
+      <button type="button" disabled=${disabled} onClick=${onRetry}>Try again</button></div>`;
 }

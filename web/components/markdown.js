@@ -1,5 +1,5 @@
 // A text in Markdown that may still grow.
-import {html, useEffect, useRef} from '../lib/preact.js';
+import {html, useEffect, useLayoutEffect, useRef} from '../lib/preact.js';
 import {MarkdownView} from '../lib/markdown.js';
 import {copy} from './copy.js';
 
@@ -10,7 +10,8 @@ export function Markdown({text, growing = false}) {
   const element = useRef(null);
   const state = useRef({view: null, text: '', timer: 0});
 
-  useEffect(() => {
+  // Before the browser paints, so that a list measures the text and not its absence.
+  useLayoutEffect(() => {
     const {current} = state;
     current.view ??= new MarkdownView(element.current);
     current.text = text;

@@ -33,7 +33,7 @@ function Alternatives({token}) {
 
 function TokenTable({tokens}) {
   return html`
-    <div class="table-scroll" tabindex="0" role="region" aria-label="Table of tokens">
+    <div class="table-scroll" tabindex="0" role="group" aria-label="Table of tokens">
       <table>
         <thead><tr><th scope="col">Token</th><th scope="col" class="number">Probability</th><th scope="col">Most probable</th></tr></thead>
         <tbody>
@@ -93,7 +93,7 @@ export function TokenText({tokens}) {
   return html`
     <div class="stack token-view">
       <div class="tokens" ref=${frame} dir="auto" role="group" aria-label="Tokens and their probabilities"
-           onMouseOver=${show} onMouseLeave=${hide} onFocusIn=${show} onFocusOut=${hide} onKeyDown=${onKeyDown}>
+           onMouseOver=${show} onMouseLeave=${hide} onfocusin=${show} onfocusout=${hide} onKeyDown=${onKeyDown}>
         ${all.map((token, i) => html`
           <span class=${`token p${classOf(token.logprob)}`} data-token=${i} role="button" tabindex=${i === current ? 0 : -1}
                 aria-label=${`${visible(token.text)}, ${percent(token.logprob)}`}

@@ -160,7 +160,7 @@ export function VirtualList({rows, label, control, onPlace, onHome, attributes =
     const margin = tops[index] - tops[end];
     end = index + 1;
     return html`
-      <li class="row" key=${row.key} data-row=${row.key} tabindex="-1" style=${{marginTop: margin > 0 ? `${margin}px` : ''}}
+      <li class="list-row" key=${row.key} data-row=${row.key} tabindex="-1" style=${{marginTop: margin > 0 ? `${margin}px` : ''}}
           ...${attributes(row, index)}>${children(row, index)}</li>`;
   });
   return html`

@@ -6,7 +6,7 @@ const ENDS = new Set(['response.completed', 'response.incomplete', 'response.fai
 
 export function newAnswer() {
   return {
-    id: '', number: -1, status: 'waiting', items: [], usage: null, error: null, reason: '',
+    id: '', number: -1, status: 'waiting', items: [], usage: null, error: null, reason: '', restarted: false,
     beganMs: performance.now(), firstMs: 0, endedMs: 0, deltas: 0, droppedItems: 0,
   };
 }
@@ -26,6 +26,15 @@ function changed(answer, index, change) {
   items[index] = {...items[index], ...change};
   return items;
 }
+
+function appended(tokens, more) {
+  tokens.push(...more.map(tokenOf));
+  return tokens;
+}
+
+// A token of an answer: {text, logprob, others: [{text, logprob}]}.
+const tokenOf = ({token, logprob, top_logprobs: others}) =>
+    ({text: token, logprob, others: (others ?? []).map((other) => ({text: other.token, logprob: other.logprob}))});
 
 // The answer after one more event. Events that were seen already change nothing, so that a stream may overlap.
 export function applyEvent(answer, event, nowMs = performance.now()) {
@@ -47,8 +56,14 @@ export function applyEvent(answer, event, nowMs = performance.now()) {
     case 'response.output_item.added':
       return {...next, items: changed(next, at, {
         type: event.item.type, id: event.item.id, text: '', name: event.item.name, callId: event.item.call_id, done: false,
+        tokens: [],
       })};
     case 'response.output_text.delta':
+      return {...next, deltas: next.deltas + 1, firstMs: next.firstMs || nowMs, items: changed(next, at, {
+        text: next.items[at].text + event.delta,
+        // Grown in place: a copy for each token would cost more and more.
+        tokens: (event.logprobs ?? []).length === 0 ? next.items[at].tokens : appended(next.items[at].tokens, event.logprobs),
+      })};
     case 'response.reasoning_text.delta':
     case 'response.function_call_arguments.delta':
       return {...next, deltas: next.deltas + 1, firstMs: next.firstMs || nowMs,
@@ -80,7 +95,25 @@ export function fromItem(item) {
     case 'reasoning':
       return {...common, text: textOf(item.content)};
     default:
-      return {...common, type: 'message', role: item.role, text: textOf(item.content)};
+      return {...common, type: 'message', role: item.role, text: textOf(item.content), tokens: tokensOf(item.content)};
+  }
+}
+
+const tokensOf = (parts) =>
+    (typeof parts === 'string' ? [] : (parts ?? []).flatMap((part) => (part.logprobs ?? []).map(tokenOf)));
+
+// The same item as the API takes it, without what belongs to its conversation.
+export function toInput(item) {
+  switch (item.type) {
+    case 'function_call':
+      return {type: item.type, call_id: item.callId, name: item.name, arguments: item.text};
+    case 'function_call_output':
+      return {type: item.type, call_id: item.callId, output: item.text};
+    case 'reasoning':
+      return {type: item.type, content: [{type: 'reasoning_text', text: item.text}]};
+    default:
+      return {type: 'message', role: item.role ?? 'assistant',
+              content: [{type: (item.role ?? 'assistant') === 'assistant' ? 'output_text' : 'input_text', text: item.text}]};
   }
 }
 
@@ -117,7 +150,8 @@ export async function runAnswer(body, onChange, signal) {
     if (answer.id === '') throw new ApiError(0, 'not_reached', 'the connection was lost before the answer began');
     lostMs ||= performance.now();
     if (performance.now() - lostMs > PATIENCE_MS) throw new ApiError(0, 'not_reached', 'the server did not come back');
-    if (isEnded(answer)) answer = {...answer, endedMs: 0, error: null, status: 'running'};
+    // A server that stops says so; the next one goes on.
+    if (isEnded(answer)) answer = {...answer, endedMs: 0, error: null, status: 'running', restarted: true};
     onChange(answer, true);
     await pause(wait, signal);
     wait = Math.min(wait * 2, LONGEST_PAUSE_MS);
@@ -125,6 +159,7 @@ export async function runAnswer(body, onChange, signal) {
     try {
       await responses.follow(answer.id, answer.number, onEvent, signal);
     } catch (error) {
+      if (error.status === 404) throw new ApiError(404, 'lost', 'the server was restarted and no longer has this answer');
       if (!mayPass(error)) throw error;
     }
     if (answer.number > before) {

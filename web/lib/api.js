@@ -18,8 +18,8 @@ export class ApiError extends Error {
   }
 }
 
-// {key, needed}: `needed` once the server has refused a request for want of a key.
-export const session = new Store({key: sessionStorage.getItem(KEY) ?? '', needed: false, why: ''});
+// {key, needed, left, why}: `needed` once the server has refused a request for want of a key; `left` if the user signed out.
+export const session = new Store({key: sessionStorage.getItem(KEY) ?? '', needed: false, left: false, why: ''});
 
 // Uses this key from now on. It stays in this page's memory, with `remember` in the session storage of this tab, and
 // nowhere else.
@@ -29,12 +29,33 @@ export function signIn(key, remember) {
   } else {
     sessionStorage.removeItem(KEY);
   }
-  session.set({key, needed: false, why: ''});
+  session.set({key, needed: false, left: false, why: ''});
 }
 
-export function signOut(why = '') {
+export function signOut() {
   sessionStorage.removeItem(KEY);
-  session.set({key: '', needed: true, why});
+  session.set({key: '', needed: true, left: true, why: ''});
+}
+
+// The key ends (expired, revoked). What is shown stays, and requests wait for another key.
+export function askForKey(why) {
+  sessionStorage.removeItem(KEY);
+  session.set({key: '', needed: true, left: false, why});
+}
+
+// Resolves when there is a key.
+function signedIn(signal) {
+  return new Promise((resolve, reject) => {
+    const stop = session.subscribe(({key, needed}) => {
+      if (needed || key === '') return;
+      stop();
+      resolve();
+    });
+    signal?.addEventListener('abort', () => {
+      stop();
+      reject(signal.reason);
+    }, {once: true});
+  });
 }
 
 async function errorOf(response) {
@@ -55,7 +76,8 @@ async function errorOf(response) {
   return new ApiError(response.status, code, message, {param, retryAfterS: retry > 0 ? retry : null});
 }
 
-async function send(path, {method = 'GET', body, headers = {}, signal} = {}) {
+// `waits`: whether a request whose key has ended waits for another one; it was not carried out, so it is sent again.
+async function send(path, {method = 'GET', body, headers = {}, signal, waits = true} = {}) {
   const {key} = session.value;
   const all = new Headers(headers);
   if (key !== '') all.set('Authorization', `Bearer ${key}`);
@@ -72,8 +94,12 @@ async function send(path, {method = 'GET', body, headers = {}, signal} = {}) {
   }
   if (response.ok) return response;
   const failure = await errorOf(response);
-  if (failure.status === 401) signOut(key === '' ? '' : failure.message);
-  throw failure;
+  if (failure.status !== 401) throw failure;
+  // Another request may have got a new key meanwhile.
+  if (session.value.key === key) askForKey(key === '' ? '' : failure.message);
+  if (key === '' || !waits) throw failure;
+  if (session.value.needed) await signedIn(signal);
+  return send(path, {method, body, headers, signal, waits});
 }
 
 // The JSON of an answer; null for an empty one.
@@ -98,7 +124,7 @@ export async function stream(path, options, onEvent) {
 
 export const config = () => request('web/config');
 // The caller of the key: what it may do, and what the server offers.
-export const me = () => request('v1/me');
+export const me = () => request('v1/me', {waits: false});
 export const models = async () => (await request('v1/models')).data;
 
 // --- conversations ---
@@ -110,9 +136,9 @@ export const conversations = {
   get: (id) => request(`v1/conversations/${encodeURIComponent(id)}`),
   update: (id, metadata) => request(`v1/conversations/${encodeURIComponent(id)}`, {method: 'POST', body: {metadata}}),
   remove: (id) => request(`v1/conversations/${encodeURIComponent(id)}`, {method: 'DELETE'}),
-  // The newest items first; `after`: the id behind which the page begins.
-  items: (id, after = '', limit = 100) =>
-      request(`v1/conversations/${encodeURIComponent(id)}/items?order=desc&limit=${limit}` +
+  // `order`: 'desc', the newest items first, or 'asc'; `after`: the id behind which the page begins.
+  items: (id, {after = '', order = 'desc', limit = 100} = {}) =>
+      request(`v1/conversations/${encodeURIComponent(id)}/items?order=${order}&limit=${limit}` +
               (after && `&after=${encodeURIComponent(after)}`)),
   append: (id, items) => request(`v1/conversations/${encodeURIComponent(id)}/items`, {method: 'POST', body: {items}}),
   // A second conversation with what came before an item.
@@ -131,6 +157,15 @@ export const responses = {
              (e) => onEvent(JSON.parse(e.data))),
   cancel: (id) => request(`v1/responses/${encodeURIComponent(id)}/cancel`, {method: 'POST'}),
 };
+
+// The number of tokens of a text; 0 if the server does not say.
+export async function countTokens(model, text) {
+  try {
+    return (await request('tokenize', {method: 'POST', body: {model, prompt: text}})).count ?? 0;
+  } catch {
+    return 0;
+  }
+}
 
 // Calls `onLine` with each line of an answer that is JSON in lines (Ollama's routes).
 export async function requestLines(path, options, onLine) {

@@ -6,6 +6,7 @@ export const RANGES = {
   temperature: {least: 0, most: 2, step: 0.1, field: 'temperature', title: 'Temperature'},
   topP: {least: 0, most: 1, step: 0.05, field: 'top_p', title: 'Top p'},
   maxTokens: {least: 16, most: 1 << 20, step: 1, field: 'max_output_tokens', title: 'Longest answer (tokens)'},
+  thinkingTokens: {least: 0, most: 1 << 20, step: 1, field: 'thinking_token_budget', title: 'Longest reasoning (tokens)'},
   seed: {least: 0, most: Number.MAX_SAFE_INTEGER, step: 1, field: 'seed', title: 'Seed'},
 };
 
@@ -35,6 +36,10 @@ export function readSettings(settings, contextTokens = Infinity) {
     }
   }
   if (settings.effort !== '') body.reasoning = {effort: settings.effort};
+  if (settings.logprobs !== '') {
+    body.include = ['message.output_text.logprobs'];
+    body.top_logprobs = Number(settings.logprobs);
+  }
   const schema = readJson(settings.schema, errors, 'schema',
                           (value) => typeof value === 'object' && value !== null && !Array.isArray(value), 'a JSON object');
   if (schema !== null) body.text = {format: {type: 'json_schema', name: 'answer', schema, strict: true}};

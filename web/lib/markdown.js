@@ -54,6 +54,7 @@ function isTooLong(text) {
 function plain(text) {
   const element = document.createElement('p');
   element.className = 'plain';
+  element.dir = 'auto';
   element.textContent = text;
   return [element];
 }
@@ -74,7 +75,7 @@ function frameCode(pre) {
   head.append(language, button);
   pre.replaceWith(frame);
   pre.tabIndex = 0;  // it scrolls, so the keyboard must reach it
-  pre.setAttribute('role', 'region');
+  pre.setAttribute('role', 'group');  // no landmark: there may be many
   pre.setAttribute('aria-label', `${language.textContent} block`);
   frame.append(head, pre);
 }
@@ -83,7 +84,7 @@ function frameTable(table) {
   const frame = document.createElement('div');
   frame.className = 'table-scroll';
   frame.tabIndex = 0;
-  frame.setAttribute('role', 'region');
+  frame.setAttribute('role', 'group');
   frame.setAttribute('aria-label', 'Table');
   table.replaceWith(frame);
   frame.append(table);
@@ -93,6 +94,8 @@ function elementsOf(tokens) {
   const fragment = DOMPurify.sanitize(parser(tokens, OPTIONS), ALLOWED);
   for (const pre of fragment.querySelectorAll('pre')) frameCode(pre);
   for (const table of fragment.querySelectorAll('table')) frameTable(table);
+  // Each block goes its own way, from the left or from the right.
+  for (const block of fragment.querySelectorAll('p, li, h1, h2, h3, h4, h5, h6, blockquote, td, th')) block.dir = 'auto';
   return [...fragment.childNodes];
 }
 

@@ -4,7 +4,8 @@ import {Store} from './store.js';
 const NAME = 'tutti.preferences';
 
 export const DEFAULTS = {
-  theme: 'auto', model: '', system: '', temperature: '', topP: '', maxTokens: '', seed: '', effort: '', demoTools: false,
+  theme: 'auto', model: '', system: '', temperature: '', topP: '', maxTokens: '', thinkingTokens: '', seed: '', effort: '',
+  logprobs: '', demoTools: false,
   ownTools: '', schema: '',
 };
 
