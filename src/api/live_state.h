@@ -1,5 +1,7 @@
 // LiveEngine: a snapshot of one engine for operators: its sequences, the reasons why some wait, its
-// KV blocks and its last steps. LiveSource: where servers get the snapshots of a process.
+// KV blocks and its last steps. LiveClient, LiveSession, LiveWorker: the connected chat clients,
+// the sessions that are being answered, the workers of a frontend. LiveSource: where servers get
+// the snapshots of a process.
 //
 // Plain values of bounded size; times are those of the process's monotonic clock.
 #pragma once
@@ -13,6 +15,7 @@
 #include <string_view>
 #include <vector>
 
+#include "api/caller.h"
 #include "api/request_trace.h"
 #include "api/types.h"
 #include "base/clock.h"
@@ -119,12 +122,63 @@ struct LiveModelWait {
   Duration waited{0};
 };
 
+// A connected client with chat sessions.
+struct LiveClient {
+  enum class Protocol : uint8_t { kMqtt311, kMqtt5, kWebSocket };
+  Protocol protocol = Protocol::kMqtt5;
+  std::string client_id;  // of MQTT; a WebSocket has none
+  std::string tenant, user;
+  TimePoint since{};      // of the login
+  int subscriptions = 0;  // of MQTT
+};
+std::string_view LiveProtocolName(LiveClient::Protocol protocol);  // "mqtt5"
+
+// A session with a turn that runs or waits. Nothing of its messages.
+struct LiveSession {
+  std::string tenant, project, session;
+  std::string user;              // empty: not the session of a user
+  std::string response;          // the id of the first running turn's response; empty: none runs
+  int running = 0, waiting = 0;  // turns
+};
+
+// A worker that is attached to this frontend.
+struct LiveWorker {
+  std::string name;
+  bool draining = false;
+  std::vector<std::string> models;  // those that are loaded; at most kMaxModels
+  int models_left_out = 0;
+  int in_flight = 0;                               // requests and questions that it has
+  int running = 0, waiting = 0, max_num_seqs = 0;  // as it last said
+  Duration silent{0};                              // since its last message
+  static constexpr size_t kMaxModels = 16;
+};
+
+// A tenant, a key or a model of a tenant with limits, and what is left of them.
+struct LiveLimits {
+  std::string of;    // "tenant", "key", "model"
+  std::string name;  // of a key: its credential; of a model: with its tenant
+  struct Limit {
+    std::string_view name;  // "requests_per_minute"
+    RateLimit state;
+  };
+  std::vector<Limit> limits;
+};
+
 struct LiveState {
   std::vector<LiveEngine> engines;
+  bool engines_elsewhere = false;          // this process is a frontend
   std::vector<LiveModelWait> model_waits;  // at most kMaxModelWaits
   int model_waits_total = 0;
-  int preparing = 0;  // requests whose prompts are being read
-  static constexpr size_t kMaxModelWaits = 64;
+  int preparing = 0;                // requests whose prompts are being read
+  std::vector<LiveClient> clients;  // the newest ones first; at most kMaxClients of each server
+  int clients_left_out = 0;
+  std::vector<LiveSession> sessions;  // those with a running turn first; at most kMaxSessions
+  int sessions_left_out = 0;
+  std::vector<LiveWorker> workers;  // at most kMaxWorkers
+  int workers_left_out = 0;
+  std::vector<LiveLimits> limits;  // the nearest to a limit first; at most kMaxLimits
+  static constexpr size_t kMaxModelWaits = 64, kMaxLimits = 64;
+  static constexpr size_t kMaxClients = 64, kMaxSessions = 512, kMaxWorkers = 64;
 };
 
 // Any thread; no call blocks for an engine.

@@ -35,6 +35,8 @@ class Backend : public api::HealthProbe {
 
   // Snapshots of the engines of this process; null: they are in others.
   virtual api::LiveSource* live_source() { return nullptr; }
+  // Adds the workers that have the engines of this process.
+  virtual void ListWorkers(api::LiveState* /*state*/) const {}
   // Requests without a trace get one from here. Before the first request.
   virtual void UseTraces(std::shared_ptr<api::RequestTraces> /*traces*/) {}
 

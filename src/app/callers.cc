@@ -148,6 +148,18 @@ Status Callers::Restore(store::Store& store, Logger* log) {
   return OkStatus();
 }
 
+void Callers::ListLimits(api::LiveState* state) {
+  for (limits::Limiter::Usage& usage : limiter_.ListUsage(api::LiveState::kMaxLimits)) {
+    api::LiveLimits& row = state->limits.emplace_back();
+    row.of = limits::NameOf(usage.kind);
+    row.name = std::move(usage.name);
+    for (const limits::KindView& each : usage.limits) {
+      row.limits.push_back({admission::CallerNameOf(each.kind),
+                            {each.view.limit, each.view.remaining, each.view.reset}});
+    }
+  }
+}
+
 Result<api::CallerRef> Callers::OverMqtt(const std::string& credential,
                                          const std::string& tenant) const {
   api::Caller caller;

@@ -12,6 +12,7 @@
 
 #include "api/caller.h"
 #include "api/inference.h"
+#include "api/live_state.h"
 #include "app/config/settings.h"
 #include "base/log.h"
 #include "base/status.h"
@@ -52,6 +53,7 @@ class Callers {
     return admission_.LimitsLeft(caller);
   }
   const limits::Limiter& limiter() const { return limiter_; }
+  void ListLimits(api::LiveState* state);
   const usage::Ledger& ledger() const { return ledger_; }
   // Waits until all usage recorded so far is written; returns the error if that failed. After the
   // last request, usage that this call does not write is lost when the process ends.

@@ -39,6 +39,7 @@ class RemoteModels final : public Backend {
   const Clock& clock() const override { return clock_; }
   std::atomic<api::LoadLevel>& memory_level() override { return memory_level_; }
   api::ModelControl* control() override { return &pool_; }
+  void ListWorkers(api::LiveState* state) const override { pool_.ListWorkers(state); }
   void BeginDrain() override { pool_.BeginDrain(); }
   bool Drain(Duration limit) override;
 

@@ -292,7 +292,8 @@ Service::Service(const Settings& settings, Backend& backend, telemetry::MetricsR
                      malloc_trim(0);
                    }},
               backend.memory_level(), backend.clock(), log),
-      collectors_(CollectAll(metrics, *state_, backend.models(), memory_)) {
+      collectors_(CollectAll(metrics, *state_, backend.models(), memory_)),
+      live_(backend, state_->callers(), state_->sessions()) {
   backend.UseTraces(traces_);
 }
 
@@ -323,7 +324,7 @@ Result<std::unique_ptr<Service>> Service::Create(const Settings& settings, Backe
                                  .adapters = backend.adapters(),
                                  .control = backend.control(),
                                  .library = backend.library(),
-                                 .live = backend.live_source(),
+                                 .live = &service->live_,
                                  .traces = service->traces_.get(),
                                  .errors = &service->errors_,
                                  .reload = [raw = service.get()] { return raw->Reload(); }}));
@@ -332,6 +333,7 @@ Result<std::unique_ptr<Service>> Service::Create(const Settings& settings, Backe
                                                                   .metrics = &metrics,
                                                                   .log = &log,
                                                                   .admit = chat.admit}));
+  service->live_.UseClients(service->mqtt_->client_list());
   service->reload_ =
       std::make_unique<ConfigReload>(settings, key,
                                      ConfigReload::Parts{.state = service->state_.get(),

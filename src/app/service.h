@@ -17,6 +17,7 @@
 #include "app/caches.h"
 #include "app/config/settings.h"
 #include "app/config_reload.h"
+#include "app/live_report.h"
 #include "app/mqtt/mqtt_servers.h"
 #include "app/process/memory.h"
 #include "app/service_metrics.h"
@@ -51,7 +52,7 @@ class Servers {
     api::AdapterControl* adapters = nullptr;  // as Backend::adapters()
     api::ModelControl* control = nullptr;     // as Backend::control()
     api::ModelLibrary* library = nullptr;     // as Backend::library()
-    api::LiveSource* live = nullptr;          // as Backend::live_source()
+    api::LiveSource* live = nullptr;          // a LiveReport
     api::RequestTraces* traces = nullptr;
     telemetry::RecentErrors* errors = nullptr;
     std::function<Result<http::ReloadReport>()> reload = {};  // as HttpServer's
@@ -146,6 +147,7 @@ class Service {
   MemoryWatch memory_;
   const Collectors collectors_;  // they read state_ and memory_
   IdleMemory idle_;
+  LiveReport live_;
   std::unique_ptr<Servers> servers_;
   std::unique_ptr<MqttServers> mqtt_;
   std::unique_ptr<ConfigReload> reload_;

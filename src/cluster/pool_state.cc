@@ -100,6 +100,33 @@ WorkerPool::Figures WorkerPool::figures() const {
   return figures;
 }
 
+void WorkerPool::ListWorkers(api::LiveState* state) const {
+  const TimePoint now = clock_.Now();
+  const MutexLock lock(mutex_);
+  const size_t listed = std::min(workers_.size(), api::LiveState::kMaxWorkers);
+  for (size_t i = 0; i < listed; ++i) {
+    const Worker& worker = *workers_[i];
+    const api::LoadSnapshot load = FromWire(worker.beat);
+    api::LiveWorker& row = state->workers.emplace_back();
+    row.name = worker.name;
+    row.draining = worker.draining;
+    for (const api::ModelInfo& model : worker.models) {
+      if (model.status.state != api::ModelState::kLoaded) continue;
+      if (row.models.size() < api::LiveWorker::kMaxModels) {
+        row.models.push_back(model.id);
+      } else {
+        ++row.models_left_out;
+      }
+    }
+    row.in_flight = static_cast<int>(worker.works.size() + worker.questions.size());
+    row.running = load.running;
+    row.waiting = load.waiting;
+    row.max_num_seqs = load.max_num_seqs;
+    row.silent = now - worker.heard;
+  }
+  state->workers_left_out = static_cast<int>(workers_.size() - listed);
+}
+
 // Each model as the worker has it that can serve it soonest: loaded ones first, as a gateway lists
 // them, so that requests without a name go to one of these. Adapters are last: no such request gets
 // one.

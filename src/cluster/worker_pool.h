@@ -28,6 +28,7 @@
 #include <vector>
 
 #include "api/inference.h"
+#include "api/live_state.h"
 #include "api/model_control.h"
 #include "base/clock.h"
 #include "base/log.h"
@@ -114,6 +115,7 @@ class WorkerPool final : public api::Inference, public api::ModelControl {
   Status started() const;  // OK once a worker has attached
   Status ready() const;    // OK while a worker takes requests
   Figures figures() const;
+  void ListWorkers(api::LiveState* state) const;  // its workers, and how many are left out
   // Deletes kept answers at all workers, of one tenant or of all (null). Returns the number of
   // deleted answers; waits up to kPatience.
   uint64_t Flush(const std::string* tenant);

@@ -774,5 +774,30 @@ TEST_F(WorkerPoolTest, WorkersShareTheLoad) {
   EXPECT_EQ(first.inference.generations(), 10u);
 }
 
+TEST_F(WorkerPoolTest, ListsWorkers) {
+  TestWorker& first = Add("first");
+  Add("second");
+  api::Generation generation = Generate(Ask("x"));
+  ASSERT_TRUE(Eventually([&] {
+    return workers_[0]->inference.generations() + workers_[1]->inference.generations() == 1;
+  }));
+  api::LiveState state;
+  pool_.ListWorkers(&state);
+  EXPECT_EQ(state.workers_left_out, 0);
+  ASSERT_EQ(state.workers.size(), static_cast<size_t>(pool_.figures().workers));
+  EXPECT_EQ(state.workers[0].name, "first");
+  EXPECT_EQ(state.workers[1].name, "second");
+  EXPECT_EQ(state.workers[0].models, (std::vector<std::string>{"m", "e"}));
+  EXPECT_EQ(state.workers[0].in_flight + state.workers[1].in_flight, 1);
+  EXPECT_FALSE(state.workers[0].draining);
+  EXPECT_LT(state.workers[0].silent, WorkerPool::kSilence);
+  first.Die();
+  EXPECT_TRUE(Eventually([&] {
+    api::LiveState left;
+    pool_.ListWorkers(&left);
+    return left.workers.size() == 1 && left.workers[0].name == "second";
+  }));
+}
+
 }  // namespace
 }  // namespace tutti::cluster

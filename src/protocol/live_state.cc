@@ -117,6 +117,96 @@ void WriteEngine(const LiveEngine& engine, TimePoint now, JsonWriter* json) {
   json->EndArray().EndObject();
 }
 
+// --- clients, sessions, workers ---
+
+constexpr size_t kMaxShownSessions = 64;
+
+// `sessions`: of this user, which are being answered.
+void WriteClient(const api::LiveClient& client, int64_t sessions, TimePoint now, JsonWriter* json) {
+  json->BeginObject()
+      .Member("protocol", api::LiveProtocolName(client.protocol))
+      .MemberOrNull("client_id", client.client_id)
+      .Member("tenant", client.tenant)
+      .Member("user", client.user)
+      .Member("connected_ms", ToMillis(now - client.since))
+      .Member("sessions", sessions);
+  if (client.protocol != api::LiveClient::Protocol::kWebSocket)
+    json->Member("subscriptions", client.subscriptions);
+  json->EndObject();
+}
+
+void WriteClients(const api::LiveState& state, TimePoint now, JsonWriter* json) {
+  json->Key("clients").BeginArray();
+  for (const api::LiveClient& client : state.clients) {
+    const auto sessions =
+        std::count_if(state.sessions.begin(), state.sessions.end(), [&](const auto& session) {
+          return !client.user.empty() && session.user == client.user &&
+                 session.tenant == client.tenant;
+        });
+    WriteClient(client, sessions, now, json);
+  }
+  json->EndArray().Member("clients_left_out", state.clients_left_out);
+}
+
+void WriteSessions(const api::LiveState& state, JsonWriter* json) {
+  const size_t shown = std::min(state.sessions.size(), kMaxShownSessions);
+  json->Key("sessions").BeginArray();
+  for (size_t i = 0; i < shown; ++i) {
+    const api::LiveSession& session = state.sessions[i];
+    json->BeginObject()
+        .Member("session", session.session)
+        .MemberOrNull("project", session.project)
+        .Member("tenant", session.tenant)
+        .MemberOrNull("user", session.user)
+        .Member("state", session.running > 0 ? "running" : "waiting")
+        .Member("running", session.running)
+        .Member("waiting", session.waiting)
+        .MemberOrNull("response", session.response)
+        .EndObject();
+  }
+  json->EndArray().Member("sessions_left_out", state.sessions_left_out +
+                                                   static_cast<int>(state.sessions.size() - shown));
+}
+
+void WriteWorkers(const api::LiveState& state, JsonWriter* json) {
+  json->Key("workers").BeginArray();
+  for (const api::LiveWorker& worker : state.workers) {
+    json->BeginObject()
+        .Member("name", worker.name)
+        .Member("state", worker.draining ? "draining" : "serving")
+        .Key("models")
+        .BeginArray();
+    for (const std::string& model : worker.models) json->String(model);
+    json->EndArray()
+        .Member("models_left_out", worker.models_left_out)
+        .Member("in_flight", worker.in_flight)
+        .Member("running", worker.running)
+        .Member("waiting", worker.waiting)
+        .Member("max_num_seqs", worker.max_num_seqs)
+        .Member("silent_ms", ToMillis(worker.silent))
+        .EndObject();
+  }
+  json->EndArray().Member("workers_left_out", state.workers_left_out);
+}
+
+void WriteLimits(const api::LiveState& state, JsonWriter* json) {
+  json->Key("limits").BeginArray();
+  for (const api::LiveLimits& subject : state.limits) {
+    json->BeginObject().Member("of", subject.of).Member("name", subject.name);
+    json->Key("limits").BeginArray();
+    for (const api::LiveLimits::Limit& limit : subject.limits) {
+      json->BeginObject()
+          .Member("limit", limit.name)
+          .Member("max", limit.state.limit)
+          .Member("remaining", limit.state.remaining)
+          .Member("reset_s", ToSeconds(limit.state.reset))
+          .EndObject();
+    }
+    json->EndArray().EndObject();
+  }
+  json->EndArray();
+}
+
 // --- traces ---
 
 std::optional<TraceEvent> Find(std::span<const TraceEvent> events, TraceEvent::Kind kind) {
@@ -276,6 +366,10 @@ void WriteLiveState(const api::LiveState& state, TimePoint now, JsonWriter* json
         .EndObject();
   }
   json->EndArray();
+  WriteClients(state, now, json);
+  WriteSessions(state, json);
+  WriteWorkers(state, json);
+  WriteLimits(state, json);
 }
 
 std::string TraceBody(std::string_view id,

@@ -16,7 +16,7 @@
 
 namespace tutti::protocol {
 
-// Members of an object that was begun: engines, model_waits.
+// Members of an object that was begun: engines, model_waits, clients, sessions, workers, limits.
 void WriteLiveState(const api::LiveState& state, TimePoint now, JsonWriter* json);
 
 // The answer of GET /admin/requests/{id}. `steps`: of the engines, of which those are shown in

@@ -266,6 +266,29 @@ std::string MqttServers::ListenerAddresses() const {
   return text;
 }
 
+LiveReport::ListClients MqttServers::client_list() const {
+  if (listener_ == nullptr) return nullptr;
+  return [known = std::weak_ptr(listener_)](size_t max, const auto& done) {
+    const std::shared_ptr<mqtt::listener::Listener> listener = known.lock();
+    if (listener == nullptr) return done({});
+    listener->ListClients(max, [done](mqtt::listener::ClientList list) {
+      using Protocol = api::LiveClient::Protocol;
+      LiveReport::Clients clients;
+      clients.left_out = list.left_out;
+      for (mqtt::listener::ClientInfo& each : list.clients) {
+        clients.clients.push_back(
+            {.protocol = each.version == mqtt::Version::k5 ? Protocol::kMqtt5 : Protocol::kMqtt311,
+             .client_id = std::move(each.client_id),
+             .tenant = std::move(each.tenant),
+             .user = std::move(each.user),
+             .since = each.since,
+             .subscriptions = static_cast<int>(each.subscriptions)});
+      }
+      done(std::move(clients));
+    });
+  };
+}
+
 void MqttServers::Announce() {
   if (at_listener_ != nullptr) at_listener_->Announce();
   if (at_broker_ != nullptr) at_broker_->Announce();

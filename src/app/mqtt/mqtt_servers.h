@@ -11,6 +11,7 @@
 
 #include "app/config/mqtt_projects.h"
 #include "app/config/settings.h"
+#include "app/live_report.h"
 #include "app/mqtt/mqtt_login.h"
 #include "app/service_metrics.h"
 #include "app/state.h"
@@ -75,6 +76,8 @@ class MqttServers {
   Result<std::function<void()>> LoadTls(const Settings& settings);
   // " and mqtt://127.0.0.1:1883, and through mqtts://broker:8883", or nothing; after Start().
   std::string addresses() const;
+  // Lists the clients of the listener; null without one.
+  LiveReport::ListClients client_list() const;
   void Announce();  // publishes the status topic again after the served models changed
   // Ends the connections of a credential that is no longer valid.
   void Revoke(const std::string& credential);

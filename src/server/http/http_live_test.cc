@@ -12,6 +12,7 @@
 
 #include "protocol/json/json.h"
 #include "server/http/testing/server_fixture.h"
+#include "server/http/testing/socket_client.h"
 #include "services/auth/grant.h"
 
 namespace tutti::http::testing {
@@ -383,6 +384,63 @@ TEST_F(LiveTest, HeadOfTheStreamEnds) {
   const RawResponse response = Ask(request, /*head_only=*/true);
   EXPECT_EQ(response.status, 200);
   EXPECT_TRUE(Eventually([&] { return server_->active_requests() == 0; }));
+}
+
+TEST_F(LiveTest, StateListsClientsSessionsWorkersAndLimits) {
+  live_source_.Change([](api::LiveState* state) {
+    state->clients.push_back({.protocol = api::LiveClient::Protocol::kMqtt311,
+                              .client_id = "c1",
+                              .tenant = "t",
+                              .user = "ann",
+                              .since = {},
+                              .subscriptions = 2});
+    state->clients_left_out = 5;
+    for (int i = 0; i < 70; ++i) {
+      state->sessions.push_back({.tenant = "t",
+                                 .project = i == 0 ? "" : "p",
+                                 .session = "s" + std::to_string(i),
+                                 .user = i < 66 ? "ann" : "",
+                                 .response = i == 0 ? "resp_1" : "",
+                                 .running = i == 0 ? 1 : 0,
+                                 .waiting = 2});
+    }
+    state->sessions_left_out = 3;
+    state->workers.push_back({.name = "w1",
+                              .draining = true,
+                              .models = {"m"},
+                              .in_flight = 4,
+                              .silent = milliseconds(1500)});
+    state->limits.push_back(
+        {"key", "key:abc", {{"requests_per_minute", {60, 59, milliseconds(1000)}}}});
+  });
+  StartServer();
+  const std::string body = Ask(Get("/admin/state")).body;
+  EXPECT_THAT(
+      body,
+      AllOf(
+          HasSubstr(R"("clients":[{"protocol":"mqtt3.1.1","client_id":"c1","tenant":"t",)"),
+          HasSubstr(R"("sessions":66,"subscriptions":2}],"clients_left_out":5)"),
+          HasSubstr(R"({"session":"s0","project":null,"tenant":"t","user":"ann","state":"running",)"
+                    R"("running":1,"waiting":2,"response":"resp_1"})"),
+          HasSubstr(R"("session":"s63")"), HasSubstr(R"("sessions_left_out":9)"),
+          HasSubstr(R"("workers":[{"name":"w1","state":"draining","models":["m"])"),
+          HasSubstr(R"("in_flight":4)"), HasSubstr(R"("silent_ms":1500)"),
+          HasSubstr(R"({"of":"key","name":"key:abc","limits":[{"limit":"requests_per_minute",)"
+                    R"("max":60,"remaining":59,"reset_s":1)")));
+  EXPECT_THAT(body, Not(HasSubstr(R"("session":"s64")")));
+}
+
+TEST_F(LiveTest, ChatSocketsAreClientsWhileTheyAreOpen) {
+  StartServer();
+  {
+    SocketClient ada(port(), "", "/v1/ws?user=ada");
+    ASSERT_TRUE(ada.accepted()) << ada.head();
+    EXPECT_THAT(Ask(Get("/admin/state")).body,
+                AllOf(HasSubstr(R"("protocol":"websocket","client_id":null,)"),
+                      HasSubstr(R"("user":"ada")")));
+  }
+  EXPECT_TRUE(Eventually(
+      [&] { return Ask(Get("/admin/state")).body.find(R"("clients":[])") != std::string::npos; }));
 }
 
 }  // namespace

@@ -13,6 +13,7 @@
 #include "server/http/connection/http_server.h"
 #include "server/http/memory_budget.h"
 #include "server/http/router.h"
+#include "server/http/websocket/socket_clients.h"
 
 namespace tutti::http {
 
@@ -50,6 +51,7 @@ struct ServerContext {
   std::atomic<int> connections{0};
   std::atomic<int> active{0};    // requests being answered
   std::atomic<int> watchers{0};  // streams of GET /admin/events
+  SocketClients chat_clients;    // of /v1/ws
   std::atomic<bool> draining{false};
   LogPace handshake_lines;          // about those that failed
   std::function<void()> on_closed;  // a connection has ended: accepting may continue

@@ -111,12 +111,11 @@ std::optional<api::RateLimit> ToRateLimit(const std::optional<limits::LimitView>
   return api::RateLimit{view->limit, view->remaining, view->reset};
 }
 
-// As in grants, where one name differs.
+}  // namespace
+
 std::string_view CallerNameOf(limits::LimitKind kind) {
   return kind == limits::LimitKind::kDayTokens ? "daily_tokens" : limits::NameOf(kind);
 }
-
-}  // namespace
 
 Result<std::map<std::string, double, std::less<>>> ReadWeights(std::string_view text) {
   return ReadByTenant<double>(

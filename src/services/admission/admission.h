@@ -67,6 +67,9 @@ Result<std::map<std::string, std::string, std::less<>>> ReadScopes(std::string_v
 // The rules of `policy`, overridden by the caller's own limits.
 limits::Rules RulesOf(const api::CallerLimits& own, const limits::Rules& policy);
 
+// The name of a limit for callers and operators: as in grants ("daily_tokens").
+std::string_view CallerNameOf(limits::LimitKind kind);
+
 // One request that can be ended from outside. Any thread.
 class Endable {
  public:

@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstddef>
 #include <list>
+#include <string>
+#include <tuple>
 #include <unordered_map>
 #include <utility>
 
@@ -387,6 +390,36 @@ std::vector<KindView> Limiter::Look(const Subject& subject) {
   SubjectState unused;
   unused.SetRules(subject.rules, moment.now);
   return unused.Views(moment);
+}
+
+std::vector<Limiter::Usage> Limiter::ListUsage(size_t max) {
+  std::vector<Usage> all;
+  for (const auto& shard : shards_) {
+    const MutexLock guard(shard->mutex);
+    const Moment moment = Now();
+    size_t looked = 0;
+    for (const Entry& entry : shard->entries) {  // the last used ones first
+      if (looked++ == kListed) break;
+      std::vector<KindView> limits = entry.state.Views(moment, SharingNow());
+      if (limits.empty()) continue;
+      double used = 0;
+      for (const KindView& each : limits) {
+        used = std::max(used, 1 - static_cast<double>(each.view.remaining) /
+                                      static_cast<double>(std::max<int64_t>(each.view.limit, 1)));
+      }
+      all.push_back({.kind = static_cast<SubjectKind>(entry.key.front() - '0'),
+                     .name = entry.key.substr(1),
+                     .limits = std::move(limits),
+                     .used = used});
+    }
+  }
+  const size_t listed = std::min(max, all.size());
+  std::partial_sort(all.begin(), all.begin() + static_cast<ptrdiff_t>(listed), all.end(),
+                    [](const Usage& a, const Usage& b) {
+                      return std::tie(b.used, a.kind, a.name) < std::tie(a.used, b.kind, b.name);
+                    });
+  all.resize(listed);
+  return all;
 }
 
 size_t Limiter::DropIdle() {

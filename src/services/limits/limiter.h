@@ -22,6 +22,7 @@
 #include <functional>
 #include <memory>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -103,6 +104,18 @@ class Limiter {
 
   // What is left of each limit of a subject now. Reserves nothing, and remembers no new subject.
   std::vector<KindView> Look(const Subject& subject);
+
+  // A subject with limits.
+  struct Usage {
+    SubjectKind kind = SubjectKind::kTenant;
+    std::string name;
+    std::vector<KindView> limits;
+    double used = 0;  // share of its tightest limit that is used, 0 to 1
+  };
+  // The subjects that are nearest to a limit, first the nearest, at most `max`. It looks at the
+  // subjects used last, kListed in each shard, so that no shard is locked for long.
+  static constexpr size_t kListed = 256;
+  std::vector<Usage> ListUsage(size_t max);
 
   // Counts usage from before the start of this process (usage/ledger_rows.h) toward today's quota.
   // Errors: as Reserve.

@@ -430,5 +430,25 @@ TEST_F(LimiterTest, TheSameNameOfAnotherKindIsAnotherSubject) {
   EXPECT_EQ(Passing({Tenant("x", rules)}, 2), 1);
 }
 
+TEST_F(LimiterTest, ListsTheSubjectsNearestToALimit) {
+  const std::vector<Subject> used = {Tenant("t", {.requests_per_minute = 10}),
+                                     Key("key:a", {.concurrency = 2, .tokens_per_day = 100})};
+  Result<Reservation> runs = Reserve(used, {.tokens = 90});
+  ASSERT_TRUE(runs.ok());
+  ASSERT_TRUE(Reserve({Key("key:none", {})}).ok()) << "without limits: not listed";
+  const std::vector<Limiter::Usage> all = limiter_->ListUsage(10);
+  ASSERT_EQ(all.size(), 2u);
+  EXPECT_EQ(all[0].name, "key:a");
+  EXPECT_EQ(all[0].kind, SubjectKind::kKey);
+  EXPECT_NEAR(all[0].used, 0.9, 1e-9);
+  ASSERT_EQ(all[0].limits.size(), 2u);
+  EXPECT_EQ(all[0].limits[0].kind, LimitKind::kConcurrency);
+  EXPECT_EQ(all[0].limits[0].view.remaining, 1);
+  EXPECT_EQ(all[0].limits[1].view.remaining, 10);
+  EXPECT_EQ(all[1].name, "t");
+  EXPECT_NEAR(all[1].used, 0.1, 1e-9);
+  EXPECT_EQ(limiter_->ListUsage(1).size(), 1u);
+}
+
 }  // namespace
 }  // namespace tutti::limits

@@ -1,5 +1,7 @@
 // SessionActor: into memory and out of it.
 #include <algorithm>
+#include <string>
+#include <string_view>
 #include <utility>
 
 #include "services/sessions/message.h"
@@ -166,6 +168,37 @@ void SessionActor::ResumeNext() {
   }
   if (resuming_ > 0 || !to_resume_.empty() || !std::exchange(resumes_again_, false)) return;
   responses_.strand()->PostAt(clock_.Now() + kResumeRetry, [this] { Resume(); });
+}
+
+Sessions::ActiveList SessionActor::ListActive(size_t max) const {
+  Sessions::ActiveList list;
+  residency_.ForEach([&](const SessionPointer& session) {
+    if (session->queue == nullptr || session->queue->idle()) return;
+    if (list.sessions.size() == max) {
+      ++list.left_out;
+      return;
+    }
+    constexpr std::string_view kUser = "user:";
+    api::LiveSession& row = list.sessions.emplace_back();
+    const SessionKey& key = session->key;
+    row.tenant = key.tenant;
+    row.project = key.project;
+    row.session = key.session;
+    // The session of a user is named "USER/SESSION" here.
+    if (const std::string owner = OwnerOf(key); owner.starts_with(kUser)) {
+      row.user = owner.substr(kUser.size());
+      row.session = key.session.substr(row.user.size() + 1);
+    }
+    row.running = static_cast<int>(session->queue->running().size());
+    row.waiting = static_cast<int>(session->queue->waiting());
+    if (row.running == 0) return;
+    const auto turn = session->turns.find(session->queue->running().front());
+    if (turn != session->turns.end() && turn->second.response != nullptr)
+      row.response = turn->second.response->id();
+  });
+  std::stable_partition(list.sessions.begin(), list.sessions.end(),
+                        [](const api::LiveSession& row) { return row.running > 0; });
+  return list;
 }
 
 void SessionActor::Sweep() {

@@ -75,6 +75,7 @@ class SessionActor {
   const responses::HoldTimes& hold_times() const { return hold_times_; }
   size_t resident() const { return residency_.size(); }
   size_t idle() const { return residency_.idle(); }
+  Sessions::ActiveList ListActive(size_t max) const;  // actor_load.cc
 
   // Results come on the strand.
   const store::AskStore& ask() const { return ask_; }

@@ -179,4 +179,9 @@ void Sessions::Count(std::function<void(Counts)> done) {
   });
 }
 
+void Sessions::ListActive(size_t max, std::function<void(ActiveList)> done) {
+  strand_->Post(
+      [actor = actor_.get(), max, done = std::move(done)] { done(actor->ListActive(max)); });
+}
+
 }  // namespace tutti::sessions

@@ -27,6 +27,7 @@
 #include <vector>
 
 #include "api/inference.h"
+#include "api/live_state.h"
 #include "base/clock.h"
 #include "base/status.h"
 #include "services/responses/inference_guard.h"
@@ -167,6 +168,12 @@ class Sessions {
     size_t resident = 0, idle = 0;
   };
   void Count(std::function<void(Counts)> done);
+  // The sessions with running or waiting turns, those with running ones first, at most `max`.
+  struct ActiveList {
+    std::vector<api::LiveSession> sessions;
+    size_t left_out = 0;
+  };
+  void ListActive(size_t max, std::function<void(ActiveList)> done);
 
  private:
   const std::shared_ptr<Strand> strand_;

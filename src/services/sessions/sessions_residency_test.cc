@@ -149,5 +149,36 @@ TEST_F(SessionsResidencyTest, ClearingADroppedDialogKeepsTheOneThatReplacedIt) {
   }
 }
 
+TEST_F(SessionsResidencyTest, ListsActiveSessions) {
+  const auto list = [&](size_t max) {
+    support::Call<Sessions::ActiveList> call;
+    sessions_->ListActive(max, call.done());
+    return call.Get();
+  };
+  EXPECT_TRUE(list(10).sessions.empty());
+  Answer(Key("idle"), "u1");
+  const Acceptance first = Accepted(Key("ann/a"), UserMessage("u1"));
+  Accepted(Key("ann/a"), UserMessage("u2"));
+  Accepted(Key("b"), UserMessage("u1"));
+  const Sessions::ActiveList all = list(10);
+  ASSERT_EQ(all.sessions.size(), 2u);
+  EXPECT_EQ(all.left_out, 0u);
+  const api::LiveSession& of_user = all.sessions[0];
+  EXPECT_EQ(of_user.tenant, "t");
+  EXPECT_EQ(of_user.project, "p");
+  EXPECT_EQ(of_user.user, "ann");
+  EXPECT_EQ(of_user.session, "a");
+  EXPECT_EQ(of_user.response, first.response_id);
+  EXPECT_EQ(of_user.running, 1);
+  EXPECT_EQ(of_user.waiting, 1);
+  EXPECT_EQ(all.sessions[1].user, "");
+  EXPECT_EQ(all.sessions[1].session, "b");
+  EXPECT_EQ(list(1).sessions.size(), 1u);
+  EXPECT_EQ(list(1).left_out, 1u);
+  StepAll();
+  Settle();
+  EXPECT_TRUE(Eventually([&] { return list(10).sessions.empty(); }));
+}
+
 }  // namespace
 }  // namespace tutti::sessions

@@ -177,11 +177,11 @@ LiveText WriteLiveText(const ServerContext& context, SeenSteps seen) {
       .Member("draining", context.draining.load())
       .Member("connections", context.connections.load())
       .Member("active_requests", context.active.load())
-      .Member("watchers", context.watchers.load())
-      // A frontend's workers have the engines.
-      .Member("engines_elsewhere", deps.live == nullptr);
+      .Member("watchers", context.watchers.load());
   api::LiveState state = deps.live == nullptr ? api::LiveState() : deps.live->Read();
+  context.chat_clients.List(&state);
   KeepNewSteps(&state, &seen);
+  json.Member("engines_elsewhere", deps.live == nullptr || state.engines_elsewhere);
   protocol::WriteLiveState(state, now, &json);
   WriteModels(deps.inference->Models(), &json);
   WriteErrors(deps.errors == nullptr ? std::vector<telemetry::RecentError>() : deps.errors->Read(),

@@ -59,6 +59,12 @@ Status ChatDialect::Identified() {
 }
 
 void ChatDialect::Begin() {
+  place_.Take(&connection_.context().chat_clients,
+              {.protocol = api::LiveClient::Protocol::kWebSocket,
+               .client_id = {},
+               .tenant = user_.tenant,
+               .user = user_.name,
+               .since = connection_.loop()->clock().Now()});
   if (!query_.job_id.empty()) Follow(query_.job_id, query_.starting_after.value_or(-1), {});
 }
 

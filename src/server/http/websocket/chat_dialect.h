@@ -21,6 +21,7 @@
 #include "server/http/connection/connection.h"
 #include "server/http/memory_budget.h"
 #include "server/http/websocket/chat_answer.h"
+#include "server/http/websocket/socket_clients.h"
 #include "server/http/websocket/socket_host.h"
 #include "services/sessions/chat.h"
 
@@ -102,6 +103,7 @@ class ChatDialect final : private ChatHost {
   SocketHost& host_;
   protocol::ChatQuery query_;
   sessions::ChatUser user_;  // without a name if the caller can have no sessions
+  SocketClients::Place place_;
   std::vector<std::shared_ptr<ChatAnswer>> answers_;
   size_t turn_ = 0;  // index of the answer that is pumped first
   bool pumping_ = false;

@@ -34,6 +34,7 @@ class Connection final : public std::enable_shared_from_this<Connection>, privat
   void Close();                              // at once
   const std::string& address() const { return address_; }
   bool has_asked() const { return has_asked_; }  // CONNECT has arrived
+  const Peer& peer() const { return peer_; }
 
  private:
   enum class Phase {

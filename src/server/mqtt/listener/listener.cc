@@ -1,10 +1,13 @@
 #include "server/mqtt/listener/listener.h"
 
+#include <algorithm>
 #include <boost/asio/ip/tcp.hpp>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "base/mutex.h"
 #include "mqtt/message_packet.h"
@@ -181,6 +184,32 @@ Result<std::function<void()>> Listener::LoadTls(const ListenerOptions& options) 
 }
 
 int Listener::connections() const { return impl_->loop.connections(); }
+
+void Listener::ListClients(size_t max, std::function<void(ClientList)> done) {
+  Impl* const impl = impl_.get();
+  impl->loop.inbox()->Post([impl, max, done = std::move(done)] {
+    std::vector<const Peer*> peers;
+    impl->loop.ForEach([&](const Connection& connection) {
+      if (connection.peer().open()) peers.push_back(&connection.peer());
+    });
+    const size_t listed = std::min(max, peers.size());
+    std::partial_sort(peers.begin(), peers.begin() + static_cast<ptrdiff_t>(listed), peers.end(),
+                      [](const Peer* a, const Peer* b) { return a->opened() > b->opened(); });
+    ClientList list;
+    list.left_out = peers.size() - listed;
+    peers.resize(listed);
+    for (const Peer* peer : peers) {
+      const Session& session = *peer->session();
+      list.clients.push_back({.client_id = session.client_id,
+                              .user = session.principal.user,
+                              .tenant = session.principal.tenant,
+                              .version = peer->version(),
+                              .since = peer->opened(),
+                              .subscriptions = session.subscriptions.size()});
+    }
+    done(std::move(list));
+  });
+}
 
 Status Listener::Publish(Message message, Published done) {
   if (message.payload.size() > kMaxPayloadBytes)

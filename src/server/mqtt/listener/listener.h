@@ -15,6 +15,7 @@
 #include "base/log.h"
 #include "base/status.h"
 #include "mqtt/message_port.h"
+#include "mqtt/packet.h"
 #include "server/mqtt/listener/authenticator.h"
 #include "server/mqtt/listener/limits.h"
 
@@ -34,6 +35,19 @@ struct ListenerOptions {
   std::string tls_client_ca_file;
   bool tls_client_required = false;
   Limits limits;
+};
+
+// A client that has logged in.
+struct ClientInfo {
+  std::string client_id, user, tenant;
+  Version version = Version::k5;
+  TimePoint since{};  // of the login
+  size_t subscriptions = 0;
+};
+
+struct ClientList {
+  std::vector<ClientInfo> clients;  // those that logged in last, the newest first
+  size_t left_out = 0;              // others that have logged in
 };
 
 class Listener final : public MessagePort {
@@ -71,6 +85,9 @@ class Listener final : public MessagePort {
   void Revoke(std::string credential);
 
   int connections() const;
+  // Lists at most `max` clients. `done` runs on the io thread; never, if the listener does not run.
+  // Any thread; does not wait.
+  void ListClients(size_t max, std::function<void(ClientList)> done);
 
  private:
   struct Impl;

@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <future>
+#include <utility>
 
 #include "server/mqtt/listener/testing/listener_fixture.h"
 
@@ -235,6 +237,33 @@ TEST_F(ListenerTest, APortThatIsTakenIsNamed) {
   const Status status = second.Start();
   EXPECT_EQ(status.reason(), "io_error");
   EXPECT_EQ(status.param(), "mqtt-port");
+}
+
+TEST_F(ListenerTest, ListsTheNewestClients) {
+  StartListener();
+  const auto list = [&](size_t max) {
+    std::promise<ClientList> listed;
+    listener_->ListClients(max, [&](ClientList clients) { listed.set_value(std::move(clients)); });
+    return listed.get_future().get();
+  };
+  SocketClient alice(port(), Version::k311), silent(port(), Version::k5);
+  ASSERT_EQ(alice.Connect("alice", "c1"), ReasonCode::kSuccess);
+  ASSERT_EQ(alice.Subscribe("llm/v1/alice/#"), ReasonCode::kGrantedQos1);
+  SocketClient bob(port(), Version::k5);
+  ASSERT_EQ(bob.Connect("bob", "c2"), ReasonCode::kSuccess);
+  const ClientList all = list(10);
+  ASSERT_EQ(all.clients.size(), 2u) << "a client without a login is not listed";
+  EXPECT_EQ(all.clients[0].user, "bob");
+  EXPECT_EQ(all.clients[0].client_id, "c2");
+  EXPECT_EQ(all.clients[0].version, Version::k5);
+  EXPECT_EQ(all.clients[1].user, "alice");
+  EXPECT_EQ(all.clients[1].version, Version::k311);
+  EXPECT_EQ(all.clients[1].subscriptions, 1u);
+  EXPECT_GT(all.clients[0].since, all.clients[1].since);
+  EXPECT_EQ(list(1).clients.front().user, "bob");
+  EXPECT_EQ(list(1).left_out, 1u);
+  bob.Send(Disconnect());
+  EXPECT_TRUE(Eventually([&] { return list(10).clients.size() == 1; }));
 }
 
 }  // namespace

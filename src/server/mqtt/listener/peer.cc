@@ -319,7 +319,7 @@ void Peer::OnAuthenticated(const Result<Principal>& result) {
       hub_.Open(*result, client_id, connect_.clean_start, expiry, std::move(will), this);
   session_ = opened.session;
   state_ = State::kOpen;
-  last_packet_ = clock_.Now();
+  opened_ = last_packet_ = clock_.Now();
   Connack welcome = Welcome(opened.present);
   if (unnamed) welcome.properties.assigned_client_id = client_id;
   Send(welcome);

@@ -66,6 +66,8 @@ class Peer final {
   bool reading() const;  // whether a frame may come now; otherwise the host reads nothing
   bool open() const { return state_ == State::kOpen; }
   bool ended() const { return state_ == State::kEnded; }
+  Version version() const { return version_; }
+  TimePoint opened() const { return opened_; }  // when the client logged in
   TimePoint due() const;
   const Session* session() const { return session_; }
 
@@ -126,6 +128,7 @@ class Peer final {
   size_t max_packet_bytes_ = 0;  // limit of the client
 
   // --- while open ---
+  TimePoint opened_;
   TimePoint last_packet_;
   TimePoint rate_due_;  // theoretical arrival time of the packet rate (GCRA)
   std::deque<Pending> pending_;
