@@ -186,7 +186,10 @@ void ClassScores::Attach(api::Encoding encoding) {
   {
     const MutexLock lock(mutex_);
     encoding_ = std::move(encoding);
-    if (answers_.empty()) unwanted = encoding_.control();
+    if (answers_.empty()) {
+      closed_ = true;
+      unwanted = encoding_.control();
+    }
   }
   if (unwanted != nullptr) unwanted->Cancel();
   Wake();
@@ -214,6 +217,7 @@ void ClassScores::Cancel(const ClassAnswer& answer) {
                                     [&](const auto& each) { return each.get() == &answer; });
     if (found == answers_.end()) return;
     if (answers_.size() == 1 && encoding_) {
+      closed_ = true;
       last = encoding_.control();
     } else {
       ended = *found;
