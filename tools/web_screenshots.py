@@ -88,6 +88,7 @@ class Views:
 
     def go(self, address):
         self.page.goto(f"{self.url}/#/{address}")
+        self.page.reload()  # nothing of the view before
 
     def chat(self):
         self.go(f"chat/{self.conversation}")
@@ -123,7 +124,7 @@ class Views:
 
     def jobs(self):
         self.go("jobs")
-        self.page.get_by_role("region", name="Durable jobs").wait_for()
+        self.page.locator("tbody tr").first.wait_for()
 
     def live(self):
         self.go("live")
@@ -207,7 +208,7 @@ def main():
             harness.make_key(store, name, "--tenant", tenant)
         server = harness.Server("--store", store, "--max-num-seqs", "4", "--grpc-port", "0", "all-minilm-l6-v2", model=MODEL)
         try:
-            server.wait_models(2)
+            harness.eventually(lambda: len(json.loads(server.get("/v1/models", headers={"Authorization": f"Bearer {secret}"})[2])["data"]) == 2)
             return take(arguments, server, secret)
         finally:
             server.stop()

@@ -61,7 +61,10 @@ function App() {
   const owner = caller === null ? '' : `${caller.tenant} ${caller.kind === 'key' ? '' : caller.id}`;
   const views = caller === null ? [] : VIEWS.filter((each) => each.may(caller));
   const chosen = views.find((each) => each.name === view) ?? VIEWS[0];
-  useEffect(() => { document.title = `${chosen.title} – Tutti`; }, [chosen]);
+  useEffect(() => {
+    document.title = `${chosen.title} – Tutti`;
+    document.querySelector('nav [aria-current]')?.scrollIntoView({inline: 'center', block: 'nearest'});
+  }, [chosen, caller]);
   const shut = server?.mode === 'admin-only' && caller !== null && !caller.admin;
   return html`
     <div class="shell">

@@ -26,7 +26,7 @@ export function ChatSettings({settings, errors, model, onClose}) {
         <div class="row"><h2>Settings</h2><span style=${{flex: 1}}></span>
           <button type="button" class="small" onClick=${onClose}>Close</button></div>
         <${Text} name="system" title="System prompt" settings=${settings} errors=${errors} hint="For new conversations." />
-        ${Object.entries(RANGES).map(([name, range]) => html`
+        <div class="pairs">${Object.entries(RANGES).map(([name, range]) => html`
           <${Field} key=${name} title=${range.title} error=${errors[name]}>${(attributes) => html`
             <input ...${attributes} type="number" inputmode="decimal" min=${range.least} step=${range.step}
                    max=${name === 'maxTokens' ? model?.max_model_len ?? range.most : range.most}
@@ -36,7 +36,7 @@ export function ChatSettings({settings, errors, model, onClose}) {
           <select ...${attributes} value=${settings.effort} onChange=${(event) => preferences.merge({effort: event.target.value})}>
             <option value="">default</option>
             ${EFFORTS.map((effort) => html`<option value=${effort}>${effort}</option>`)}
-          </select>`}<//>
+          </select>`}<//></div>
         <${Field} title="Token probabilities" hint="Shown by the button Tokens below an answer.">${(attributes) => html`
           <select ...${attributes} value=${settings.logprobs} onChange=${(event) => preferences.merge({logprobs: event.target.value})}>
             <option value="">off</option>

@@ -71,8 +71,8 @@ export function ConversationList({listed, current, hasMore, onMore, onNew, onDel
           <li key=${chat.metadata.root ?? chat.id}>
             <a href=${addressOf('chat', chat.id)} title=${title(chat)} dir="auto" onClick=${onClose}
                aria-current=${(chat.metadata.root ?? chat.id) === currentRoot ? 'true' : undefined}>${title(chat)}</a>
-            <button type="button" class="quiet small" aria-label=${`Rename ${title(chat)}`} onClick=${() => setRenaming(chat)}>✎</button>
-            <button type="button" class="quiet small" aria-label=${`Delete ${title(chat)}`} onClick=${() => setLeaving(chat)}>✕</button>
+            <span class="actions"><button type="button" class="quiet small" aria-label=${`Rename ${title(chat)}`} onClick=${() => setRenaming(chat)}>✎</button>
+            <button type="button" class="quiet small" aria-label=${`Delete ${title(chat)}`} onClick=${() => setLeaving(chat)}>✕</button></span>
           </li>`)}
         ${hasMore && html`<li><button type="button" class="quiet" onClick=${onMore}>Show older ones</button></li>`}
       </ul>

@@ -103,7 +103,7 @@ export function KeysView() {
       ${keys === null && !failure && html`<p class="empty">Loading…</p>`}
       ${keys?.length === 0 && html`<p class="empty">No keys.</p>`}
       ${keys?.length > 0 && html`
-        <div class="card"><div class="table-scroll" tabindex="0" role="region" aria-label="Keys">
+        <div class="card"><div class="table-scroll rows" tabindex="0" role="region" aria-label="Keys">
           <table>
             <thead><tr><th scope="col">Name</th><th scope="col">Tenant</th><th scope="col">State</th><th scope="col">May</th><th scope="col">Limits</th>
               <th scope="col">Ends</th><th scope="col"><span class="visually-hidden">Actions</span></th></tr></thead>

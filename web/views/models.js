@@ -72,7 +72,7 @@ export function ModelsView() {
       ${all === null && !failure && html`<p class="empty">Loading…</p>`}
       ${all?.length === 0 && html`<p class="empty">No model yet. Pull one below.</p>`}
       ${all?.length > 0 && html`
-        <div class="card"><div class="table-scroll" tabindex="0" role="region" aria-label="Models">
+        <div class="card"><div class="table-scroll rows" tabindex="0" role="region" aria-label="Models">
           <table>
             <thead><tr><th scope="col">Model</th><th scope="col">State</th><th scope="col">Tasks</th><th scope="col" class="number">Context</th>
               <th scope="col" class="number">Memory</th><th scope="col"><span class="visually-hidden">Actions</span></th></tr></thead>
