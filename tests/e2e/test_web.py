@@ -62,6 +62,19 @@ def check_rules(case, page, state):
     case.assertEqual(faults, [], state)
 
 
+def check_rules_everywhere(case, page, state):
+    """In both themes and two widths."""
+    before = page.viewport_size
+    for theme in ("light", "dark"):
+        page.emulate_media(color_scheme=theme)
+        for width, height in ((360, 740), (1280, 800)):
+            page.set_viewport_size({"width": width, "height": height})
+            check_rules(case, page, f"{state}, {theme}, {width}")
+            case.assertLessEqual(page.evaluate("document.documentElement.scrollWidth"), width, f"{state}: no sideways scrolling")
+    page.emulate_media(color_scheme="light")
+    page.set_viewport_size(before)
+
+
 def conversation_of(page):
     return page.evaluate("location.hash").rsplit("/", 1)[1]
 
@@ -141,7 +154,7 @@ class Chat(WebCase):
         listed = page.locator(".side li a", has_text="Name a river.")
         expect(listed).to_have_count(1)
         page.get_by_role("button", name="Rename Name a river.").click()
-        page.get_by_role("dialog").get_by_label("Title").fill("Waterways")
+        page.get_by_role("dialog").get_by_label("Title", exact=True).fill("Waterways")
         page.keyboard.press("Enter")
         listed = page.locator(".side li a", has_text="Waterways")
         expect(listed).to_have_count(1)
@@ -497,7 +510,7 @@ class Long(WebCase):
         expect(page.get_by_role("log")).to_be_focused()
         page.get_by_role("button", name="Newest message").click()
         expect(page.get_by_text("Message 9999 with")).to_be_in_viewport()
-        check_rules(self, page, "a long conversation")
+        check_rules_everywhere(self, page, "a long conversation")
 
     def test_scrolling_passes_every_message_in_order(self):
         page = self.open(f"{self.server.url}/#/chat/{self.conversation}")
@@ -716,7 +729,7 @@ class RestartInMidAnswer(BrowserCase):
         expect(answers(page).last).to_contain_text("The answer broke off here.")
         self.assertEqual(answers(page).last.locator(".markdown").text_content().split()[:4], so_far[:4])
         expect(page.locator(".bubble")).to_have_text("Say much.")
-        check_rules(self, page, "a failed answer")
+        check_rules_everywhere(self, page, "a failed answer")
         limit(page, 16)
         page.get_by_role("button", name="Try again").click()
         expect(answers(page).last).to_contain_text(ANSWERED)
@@ -794,7 +807,7 @@ class Access(BrowserCase):
             def sign_in(secret):
                 dialog = page.get_by_role("dialog", name="Sign in again")
                 expect(dialog).to_be_visible()
-                check_rules(self, page, "sign in again")
+                check_rules_everywhere(self, page, "sign in again")
                 dialog.get_by_label("Key", exact=True).fill("wrong")
                 dialog.get_by_role("button", name="Sign in").click()
                 expect(dialog.get_by_role("alert")).to_be_visible()
@@ -1036,6 +1049,7 @@ class Accessibility(ViewsCase):
                 page.get_by_label("Temperature").fill("9")
                 check_rules(self, page, f"settings, {state}")
                 page.get_by_label("Temperature").fill("")
+                self.check_tokens_and_files(page, state)
                 page.goto(f"{self.server.url}/#/playground")
                 page.get_by_role("button", name="Compare").click()
                 expect(page.get_by_role("region", name="Similarity matrix")).to_be_visible()
@@ -1051,6 +1065,30 @@ class Accessibility(ViewsCase):
                 check_rules(self, page, f"live, {state}")
                 self.assertLessEqual(page.evaluate("document.documentElement.scrollWidth"), viewport["width"], f"no sideways scrolling, {state}")
                 profile.close()
+
+    def check_tokens_and_files(self, page, state):
+        page.evaluate("localStorage.setItem('tutti.preferences', JSON.stringify({logprobs: '3', maxTokens: '16'}))")
+        page.goto(f"{self.server.url}/#/chat")
+        page.reload()
+        page.locator(".composer input[type=file]").set_input_files(
+            {"name": "a file with quite a long name for so narrow a screen.txt", "mimeType": "text/plain", "buffer": b"text"})
+        expect(page.locator(".chip")).to_be_visible()
+        check_rules(self, page, f"a file, {state}")
+        send(page, f"Piece by piece, {state}")
+        page.get_by_role("button", name="Tokens").click()
+        page.locator(".tokens .token").nth(3).hover()
+        expect(page.get_by_role("tooltip")).to_be_visible()
+        page.get_by_text("Table of tokens").click()
+        check_rules(self, page, f"tokens, {state}")
+        self.assertLessEqual(page.evaluate("document.documentElement.scrollWidth"), page.viewport_size["width"], f"tokens, {state}")
+        if page.get_by_role("button", name="Chats").is_visible():
+            page.get_by_role("button", name="Chats").click()
+        page.get_by_role("button", name=f"Rename Piece by piece, {state}").click()
+        expect(page.get_by_label("Title", exact=True)).to_be_focused()
+        check_rules(self, page, f"rename, {state}")
+        page.keyboard.press("Escape")
+        page.evaluate("localStorage.removeItem('tutti.preferences')")
+        page.reload()
 
     def test_the_first_paint_comes_soon(self):
         paints = []
