@@ -5,6 +5,7 @@ import {bytes, count, duration} from '../lib/format.js';
 import {LiveFeed, REASONS, histogramOf, quantile, sumOf, watch} from '../lib/live.js';
 import {BarChart, BlockMap, LineChart, StepChart} from '../components/charts.js';
 import {Field} from '../components/field.js';
+import {Clients, Limits, Sessions as BusySessions, Workers} from '../components/live_lists.js';
 import {RequestTrace} from '../components/request_trace.js';
 
 const MOST_ROWS = 100;
@@ -202,6 +203,10 @@ export function LiveView() {
           <section class="card stack"><h2>Requests that wait for a model</h2>
             ${state.model_waits.map((wait) => html`<p><span class="mono">${wait.request}</span> waits for ${wait.model}
               <span class="hint">${milliseconds(wait.waited_ms)}</span></p>`)}</section>`}
+        <${Workers} state=${state} />
+        <${BusySessions} state=${state} onChoose=${setChosen} />
+        <${Clients} state=${state} />
+        <${Limits} state=${state} />
         <${Lookup} id=${chosen} onChange=${setChosen} />
         <div class="cards">
           <section class="card stack"><h2>Latency since the start</h2>
