@@ -7,6 +7,7 @@ import {applyTheme, preferences} from './lib/preferences.js';
 import {addressOf, route} from './lib/route.js';
 import {useStore} from './lib/store.js';
 import {SignIn, SignInForm} from './components/sign_in.js';
+import {BenchmarksView} from './views/benchmarks.js';
 import {ChatView} from './views/chat.js';
 import {JobsView} from './views/jobs.js';
 import {KeysView} from './views/keys.js';
@@ -20,6 +21,7 @@ const VIEWS = [
   {name: 'playground', title: 'Playground', component: PlaygroundView, may: () => true},
   {name: 'models', title: 'Models', component: ModelsView, may: () => true},
   {name: 'jobs', title: 'Jobs', component: JobsView, may: ({server}) => server.services.jobs},
+  {name: 'benchmarks', title: 'Benchmarks', component: BenchmarksView, may: ({scopes}) => ['generate', 'embed'].some((each) => scopes.routes.includes(each))},
   {name: 'live', title: 'Live', component: LiveView, may: ({admin}) => admin},
   {name: 'keys', title: 'Keys', component: KeysView, may: ({admin, keys}) => admin && keys},
 ];
@@ -85,7 +87,7 @@ function App() {
         ${server !== null && asksKey && !ends ? html`<${SignIn} why=${why} />`
           : caller === null ? html`<p class="empty">Loading…</p>`
           : shut ? html`<p class="empty">This page is for administrators: it needs a key with the scope admin. The API works with yours.</p>`
-          : html`<${chosen.component} key=${`${chosen.name} ${owner}`} argument=${argument} admin=${caller.admin} />`}
+          : html`<${chosen.component} key=${`${chosen.name} ${owner}`} argument=${argument} admin=${caller.admin} caller=${caller} />`}
       </main>
       ${ends && html`
         <${Dialog} title="Sign in again" onClose=${() => { if (session.value.needed) signOut(); }}>

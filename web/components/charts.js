@@ -1,5 +1,5 @@
 // Small charts. Each has a text with what it shows, for those who cannot see it.
-import {html, useEffect, useRef} from '../lib/preact.js';
+import {html, useEffect, useLayoutEffect, useRef, useState} from '../lib/preact.js';
 
 const WIDTH = 320, HEIGHT = 72;
 
@@ -36,6 +36,80 @@ export function BarChart({title, bars, note}) {
             <title>${label}: ${value}</title></rect>`)}
       </svg>
       <div class="scale"><span>${bars[0]?.label ?? ''}</span><span>${bars.at(-1)?.label ?? ''}</span></div>
+    </figure>`;
+}
+
+const PLOT_HEIGHT = 230, LEFT = 52, RIGHT = 14, TOP = 14, BOTTOM = 40;
+export const MOST_SERIES = 4;
+
+// 1, 2 or 5 times a power of ten: at most five steps up to `most`.
+function stepOf(most) {
+  const power = 10 ** Math.floor(Math.log10(most / 4 || 1));
+  return [1, 2, 5, 10].map((factor) => factor * power).find((step) => most / step <= 5);
+}
+
+// The series differ in colour, dashes and marks.
+function Mark({x, y, kind, children}) {
+  switch (kind) {
+    case 1: return html`<rect class="mark series-1" x=${x - 4} y=${y - 4} width="8" height="8">${children}</rect>`;
+    case 2: return html`<path class="mark series-2" d=${`M${x} ${y - 5}L${x + 5} ${y + 4}H${x - 5}Z`}>${children}</path>`;
+    case 3: return html`<path class="mark series-3" d=${`M${x} ${y - 6}L${x + 6} ${y}L${x} ${y + 6}L${x - 6} ${y}Z`}>${children}</path>`;
+    default: return html`<circle class="mark series-0" cx=${x} cy=${y} r="4.5">${children}</circle>`;
+  }
+}
+
+export function SeriesLegend({series, notes = []}) {
+  return html`
+    <ul class="legend plot-legend">
+      ${series.map(({title, kind, faint}) => html`
+        <li><svg width="34" height="14" aria-hidden="true"><path class=${`plot-line series-${kind} ${faint ? 'faint' : ''}`} d="M0 7H34" />
+          ${!faint && html`<${Mark} x=${17} y=${7} kind=${kind} />`}</svg>${title}</li>`)}
+      ${notes.map((note) => html`<li>${note}</li>`)}
+    </ul>`;
+}
+
+// Values over levels that stand at equal distances: `series` are {title, kind, faint, values, knee}, `values` in the order of
+// `levels`, null where there is none; `knee`: the index of the point that gets a ring. A table with the figures must stand
+// beside it.
+export function PlotChart({title, xTitle, levels, series, format, label}) {
+  const figure = useRef(null);
+  const [width, setWidth] = useState(0);
+  useLayoutEffect(() => {
+    const measure = () => setWidth(figure.current.clientWidth);
+    measure();
+    const observer = new ResizeObserver(measure);
+    observer.observe(figure.current);
+    return () => observer.disconnect();
+  }, []);
+  const most = Math.max(...series.flatMap(({values}) => values.map((value) => value ?? 0)), 1e-6);
+  const step = stepOf(most), top = Math.ceil(most / step) * step;
+  const ticks = Array.from({length: Math.round(top / step) + 1}, (_, i) => i * step);
+  const xOf = (i) => LEFT + (levels.length < 2 ? 0.5 : (i + 0.35) / (levels.length - 0.3)) * (width - LEFT - RIGHT);
+  const yOf = (value) => TOP + (1 - value / top) * (PLOT_HEIGHT - TOP - BOTTOM);
+  const pathOf = (values) => {
+    let pen = 'M';
+    return values.map((value, i) => {
+      if (value === null) return '';
+      const piece = `${pen}${xOf(i).toFixed(1)} ${yOf(value).toFixed(1)}`;
+      pen = 'L';
+      return piece;
+    }).join('');
+  };
+  return html`
+    <figure class="plot" ref=${figure}>
+      <figcaption>${title}</figcaption>
+      ${width > 0 && html`
+        <svg width=${width} height=${PLOT_HEIGHT} role="img" aria-label=${label}>
+          ${ticks.map((value) => html`
+            <path class="grid" d=${`M${LEFT} ${yOf(value).toFixed(1)}H${width - RIGHT}`} />
+            <text x=${LEFT - 8} y=${yOf(value) + 4} text-anchor="end">${format(value)}</text>`)}
+          ${levels.map((level, i) => html`<text x=${xOf(i)} y=${PLOT_HEIGHT - BOTTOM + 18} text-anchor="middle">${level}</text>`)}
+          <text x=${(LEFT + width - RIGHT) / 2} y=${PLOT_HEIGHT - 5} text-anchor="middle">${xTitle}</text>
+          ${series.map(({values, kind, faint}) => html`<path class=${`plot-line series-${kind} ${faint ? 'faint' : ''}`} d=${pathOf(values)} />`)}
+          ${series.filter(({faint}) => !faint).map(({title: name, values, kind, knee}) => values.map((value, i) => value !== null && html`
+            ${knee === i && html`<circle class="knee" cx=${xOf(i)} cy=${yOf(value)} r="10" />`}
+            <${Mark} x=${xOf(i)} y=${yOf(value)} kind=${kind}><title>${`${name}, ${levels[i]}: ${format(value)}`}</title><//>`))}
+        </svg>`}
     </figure>`;
 }
 

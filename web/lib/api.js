@@ -120,6 +120,16 @@ export async function stream(path, options, onEvent) {
   }
 }
 
+// A WebSocket to a route. A browser cannot set its headers, so that the key is the first message.
+export function openSocket(path) {
+  const url = new URL(path, ROOT);
+  url.protocol = url.protocol.replace('http', 'ws');
+  const socket = new WebSocket(url);
+  const {key} = session.value;
+  if (key !== '') socket.addEventListener('open', () => socket.send(JSON.stringify({type: 'auth', token: key})));
+  return socket;
+}
+
 // --- what the page may show ---
 
 export const config = () => request('web/config');
