@@ -967,7 +967,7 @@ class Keys(BrowserCase):
             page.get_by_label("Key", exact=True).fill(secret)
             page.get_by_role("button", name="Sign in").click()
             expect(page.get_by_label("Message", exact=True)).to_be_visible()
-            self.assertEqual(page.get_by_role("navigation").get_by_role("link").all_inner_texts(), ["Chat", "Playground", "Models", "Jobs"])
+            self.assertEqual(page.get_by_role("navigation").get_by_role("link").all_inner_texts(), ["Chat", "Playground", "Models", "Jobs", "Benchmarks"])
             self.assertFalse([url for url in self.requests if "/admin/" in url])
 
     def test_a_page_for_admins_alone_refuses_users(self):
@@ -1060,6 +1060,9 @@ class Accessibility(ViewsCase):
                 page.goto(f"{self.server.url}/#/jobs")
                 expect(page.get_by_text("No jobs.")).to_be_visible()
                 check_rules(self, page, f"jobs, {state}")
+                page.goto(f"{self.server.url}/#/benchmarks")
+                expect(page.get_by_role("button", name="Run", exact=True)).to_be_enabled()
+                check_rules(self, page, f"benchmarks, {state}")
                 page.goto(f"{self.server.url}/#/live")
                 expect(page.get_by_text("Last errors")).to_be_visible()
                 check_rules(self, page, f"live, {state}")
