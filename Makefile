@@ -44,7 +44,7 @@ test-clients: test-deps test-models build  ## the stock clients of docs/clients.
 	@tools/install_deps.sh cmake/packages-clients.txt
 	@python3 tests/clients/run.py --tutti build/$(PRESET)/tutti --venvs build/client-venvs --write docs/clients.md $(ARGS)
 
-soak: test-deps build test-models  ## what hostile grammars take, full amounts of the models' references, full load rounds, idle and stopped clients, then canaries among hostile clients; DURATION=600 seconds
+soak: test-deps build test-models  ## what hostile grammars take, full amounts of the models' references, full load rounds, idle and stopped clients, the page left open for 60 minutes, then canaries among hostile clients; DURATION=600 seconds
 	@tools/build.sh $(PRESET) parity_test grpc_host grammar_test
 	@TUTTI_TEST_FULL=1 TUTTI_SOURCE_DIR=$(CURDIR) build/$(PRESET)/src/grammar/grammar_test --gtest_filter='HostileSources.*'
 	@TUTTI_TEST_FULL=1 build/$(PRESET)/tests/parity/parity_test --gtest_filter='Scores.*:GoldenTest.*:LongContext.*:InvarianceTest.*'

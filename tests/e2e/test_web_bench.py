@@ -178,6 +178,37 @@ class Benchmarks(ViewsCase):
         choose_levels(page, [])
         expect(page.get_by_role("alert")).to_contain_text("Choose a number of clients")
 
+    def test_a_study_by_the_keyboard_alone(self):
+        page = self.benchmarks()
+
+        def tab_to(name, kind="button"):
+            for _ in range(60):
+                if page.evaluate("""([name, kind]) => { const at = document.activeElement; return at.tagName.toLowerCase() === kind &&
+                                    (at.labels?.[0]?.textContent ?? at.getAttribute('aria-label') ?? at.textContent).trim() === name; }""", [name, kind]):
+                    self.assertNotEqual(page.evaluate("getComputedStyle(document.activeElement).outlineStyle"), "none")
+                    return
+                page.keyboard.press("Tab")
+            self.fail(f"no way to {name}")
+
+        for level in ("2", "4", "8"):
+            tab_to(level, "input")
+            page.keyboard.press("Space")
+        tab_to("Rounds", "input")
+        page.keyboard.type("1")
+        tab_to("Tokens of each answer", "input")
+        page.keyboard.type("16")
+        tab_to("Run")
+        page.keyboard.press("Enter")
+        expect(page.get_by_role("region", name="Figures of the runs")).to_be_visible()
+        tab_to("Export CSV")
+        name = page.get_by_role("region", name="Table: Kept runs").get_by_role("button").first.get_attribute("aria-label")
+        tab_to(name)
+        page.keyboard.press("Enter")
+        page.keyboard.type("by keyboard")
+        page.keyboard.press("Enter")
+        expect(page.get_by_role("rowheader", name="by keyboard")).to_be_visible()
+        expect(page.get_by_role("heading", name="by keyboard")).to_be_visible()
+
     def test_figures_follow_their_rules(self):
         page = self.benchmarks()
         faults = page.evaluate("""async () => {
