@@ -204,10 +204,12 @@ class Benchmarks(ViewsCase):
         name = page.get_by_role("region", name="Table: Kept runs").get_by_role("button").first.get_attribute("aria-label")
         tab_to(name)
         page.keyboard.press("Enter")
+        expect(page.get_by_label("Name", exact=True)).to_be_focused()
         page.keyboard.type("by keyboard")
         page.keyboard.press("Enter")
+        # The old name was selected, so that the new one replaces it.
+        expect(page.get_by_role("heading", name="by keyboard", exact=True)).to_be_visible()
         expect(page.get_by_role("rowheader", name="by keyboard")).to_be_visible()
-        expect(page.get_by_role("heading", name="by keyboard")).to_be_visible()
 
     def test_figures_follow_their_rules(self):
         page = self.benchmarks()

@@ -75,7 +75,8 @@ function Rename({run, onClose}) {
     <${Dialog} title="Rename the run" onClose=${onClose}>
       <form class="stack" onSubmit=${submit}>
         <${Field} title="Name">${(attributes) => html`
-          <input ...${attributes} maxlength="80" dir="auto" value=${name} onInput=${(event) => setName(event.target.value)} />`}<//>
+          <input ...${attributes} maxlength="80" dir="auto" value=${name} onFocus=${(event) => event.target.select()}
+                 onInput=${(event) => setName(event.target.value)} />`}<//>
         <div class="row end"><button type="button" onClick=${onClose}>Cancel</button><button class="primary" disabled=${name.trim() === ''}>Rename</button></div>
       </form>
     <//>`;
