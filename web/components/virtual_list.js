@@ -110,9 +110,10 @@ export function VirtualList({rows, label, control, onPlace, onHome, attributes =
 
   const onScroll = () => {
     const {scrollTop, scrollHeight, clientHeight} = thread.current;
-    const atEnd = scrollHeight - scrollTop - clientHeight < END_PX;
-    // Text that grows leaves the end behind; only the reader moves up.
-    if (atEnd) at.follows = true; else if (scrollTop < at.scrolled - 1) at.follows = false;
+    const below = scrollHeight - scrollTop - clientHeight;
+    // Who moves up, however little, leaves the end; text that grows does not move the view up. A list that shrinks does, and
+    // ends there.
+    if (scrollTop < at.scrolled - 1) at.follows = below < 1; else if (below < END_PX) at.follows = true;
     at.scrolled = scrollTop;
     if (!at.follows) note();
     const near = rows.length <= FEW ? '' : `${rowAt(tops, at.top)} ${rowAt(tops, at.top + at.height)}`;
