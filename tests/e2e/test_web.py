@@ -578,7 +578,7 @@ class Long(WebCase):
         for _ in range(12):
             page.mouse.wheel(0, -50)
         expect(page.get_by_role("button", name="Newest message")).to_be_visible()
-        shown = growing.text_content() if growing.count() else None
+        shown = page.evaluate("document.querySelector('.entry.answer[aria-busy] .markdown')?.textContent ?? null")
         before = self.top(page)
         expect(page.locator(".entry.answer[aria-busy]")).to_have_count(0)
         after = self.top(page)
