@@ -133,7 +133,16 @@ class Views:
 
     def benchmarks(self):
         self.go("benchmarks")
-        self.page.get_by_role("heading", name="Benchmarks").wait_for()
+        page = self.page
+        page.get_by_role("heading", name="Benchmarks").wait_for()
+        page.get_by_label("Rounds").fill("1")
+        page.get_by_label("Tokens of each answer").fill("32")
+        page.get_by_label("I may load this server").check()
+        page.get_by_role("button", name="Run", exact=True).click()
+        shown = page.get_by_role("region", name="Figures of the runs")
+        shown.wait_for(timeout=120_000)
+        page.get_by_role("region", name="Running", exact=True).wait_for(state="detached", timeout=120_000)
+        shown.locator("xpath=ancestor::section").evaluate("section => section.scrollIntoView({block: 'start'})")
 
     def keys(self):
         self.go("keys")
