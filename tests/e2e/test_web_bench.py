@@ -143,7 +143,14 @@ class Benchmarks(ViewsCase):
         expect(page.get_by_text("The run ended before its first round")).to_be_visible()
         self.server.wait_idle()
         self.assertGreater(self.server.metric("tutti_requests_cancelled_total"), cancelled)
-        expect(page.get_by_role("button", name="Run", exact=True)).to_be_enabled()
+        # Leaving the view does too.
+        page.get_by_role("button", name="Run", exact=True).click()
+        eventually(lambda: self.server.load()["running"] > 0)
+        page.get_by_role("link", name="Models").click()
+        expect(page.get_by_role("heading", name="Models")).to_be_visible()
+        self.server.wait_idle()
+        page.get_by_role("link", name="Benchmarks").click()
+        expect(page.get_by_text("None. A run is kept")).to_be_visible()
 
     def test_requests_of_others_are_warned_of(self):
         page = self.benchmarks()

@@ -18,7 +18,7 @@ function List({title, columns, rows, left = 0, empty = ''}) {
     <section class="card stack" aria-label=${title}>
       <h2>${title}</h2>
       ${rows.length === 0 ? html`<p class="hint">${empty}</p>` : html`
-        <div class="table-scroll" tabindex="0" role="region" aria-label=${`Table: ${title}`}>
+        <div class="table-scroll rows" tabindex="0" role="region" aria-label=${`Table: ${title}`}>
           <table>
             <thead><tr>${columns.map(([name, number]) => html`<th scope="col" class=${number ? 'number' : ''}>${name}</th>`)}</tr></thead>
             <tbody>${rows}</tbody>
