@@ -26,7 +26,9 @@ export function VirtualList({rows, label, control, onPlace, onHome, attributes =
   const thread = useRef(null);
   const list = useRef(null);
   const [, redraw] = useState(0);
-  const at = useRef({heights: new Map(), follows: true, anchor: null, top: 0, height: 800, mean: GUESS_PX, scrolled: 0, rows: []}).current;
+  const at = useRef({
+    heights: new Map(), follows: true, anchor: null, top: 0, height: 800, mean: GUESS_PX, scrolled: 0, scrollHeight: 0, rows: [],
+  }).current;
   at.rows = rows;
   const again = () => redraw((count) => count + 1);
 
@@ -95,6 +97,7 @@ export function VirtualList({rows, label, control, onPlace, onHome, attributes =
     const wanted = at.follows ? element.scrollHeight - element.clientHeight : place + list.current.offsetTop;
     if (Math.abs(element.scrollTop - wanted) > 1 && (at.follows || anchorAt >= 0)) element.scrollTop = wanted;
     at.scrolled = element.scrollTop;
+    at.scrollHeight = element.scrollHeight;
     if (at.anchor === null || anchorAt < 0) note();
     tell();
   });
@@ -111,10 +114,13 @@ export function VirtualList({rows, label, control, onPlace, onHome, attributes =
   const onScroll = () => {
     const {scrollTop, scrollHeight, clientHeight} = thread.current;
     const below = scrollHeight - scrollTop - clientHeight;
-    // Who moves up, however little, leaves the end; text that grows does not move the view up. A list that shrinks does, and
-    // ends there.
-    if (scrollTop < at.scrolled - 1) at.follows = below < 1; else if (below < END_PX) at.follows = true;
+    // Who moves up, however little, leaves the end. The browser moves the view up too if a list shrinks; that is no place of the
+    // reader's.
+    const up = scrollTop < at.scrolled - 1, shrunk = scrollHeight < at.scrollHeight - 1;
     at.scrolled = scrollTop;
+    at.scrollHeight = scrollHeight;
+    if (up && shrunk) return again();
+    if (up) at.follows = false; else if (below < END_PX) at.follows = true;
     if (!at.follows) note();
     const near = rows.length <= FEW ? '' : `${rowAt(tops, at.top)} ${rowAt(tops, at.top + at.height)}`;
     if (near === at.near) return tell();

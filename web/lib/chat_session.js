@@ -24,19 +24,22 @@ const EMPTY = {
   failure: null,  // why the last turn failed; its message is shown and not stored
 };
 
+// An item that gets another id when it is stored keeps its key, and with it its place.
+const keyOf = (item) => item.key ?? item.id;
+
 // Items as entries of the thread: {kind: 'user', item}, {kind: 'system', item} or {kind: 'answer', items}.
 function entriesOf(items) {
   const entries = [];
   for (const item of items) {
     if (item.type === 'message' && item.role !== undefined && item.role !== 'assistant') {
-      entries.push({kind: item.role === 'user' ? 'user' : 'system', key: item.id, item});
+      entries.push({kind: item.role === 'user' ? 'user' : 'system', key: keyOf(item), item});
       continue;
     }
     const last = entries.at(-1);
     if (last?.kind === 'answer') {
       last.items.push(item);
     } else {
-      entries.push({kind: 'answer', key: item.id, items: [item]});
+      entries.push({kind: 'answer', key: keyOf(item), items: [item]});
     }
   }
   return entries;
@@ -337,7 +340,9 @@ export class ChatSession {
       }
       this.#items.push(...answer.items.map((item) => ({...item, answer})));
       if (answer.status === 'cancelled') await this.#keepStopped(body.conversation, body.input, answer);
+      // Both at once, so that the answer is never missing.
       this.#set({running: null, reconnecting: false});
+      this.#show();
       return answer.status === 'completed' ? answer : null;
     } catch (error) {
       if (signal.aborted) return null;
@@ -352,6 +357,7 @@ export class ChatSession {
     const said = (running?.items ?? []).filter((item) => item?.text);
     this.#items.push(...said.map((item) => ({...item, done: true, answer})));
     this.#set({running: null, reconnecting: false, failure});
+    this.#show();
   }
 
   // A turn that was cancelled leaves nothing in the conversation; the reader wants to see, and to go on from, what was said.
@@ -359,7 +365,10 @@ export class ChatSession {
     const said = answer.items.filter((item) => item.type === 'message' && item.text !== '');
     const kept = await conversations.append(id, [...input, ...said.map(toInput)]);
     const shown = this.#items.filter((item) => item.answer === answer && item.type === 'message' && item.text !== '');
-    shown.forEach((item, i) => { item.id = kept.data[input.length + i]?.id ?? item.id; });
+    shown.forEach((item, i) => {
+      item.key = keyOf(item);
+      item.id = kept.data[input.length + i]?.id ?? item.id;
+    });
   }
 
   // What another tab or device has added.
@@ -372,12 +381,15 @@ export class ChatSession {
   // The items as the server has them, with their ids; what only the page knows of an answer stays.
   async #reread(id, signal) {
     try {
-      const known = new Map(this.#items.filter((item) => item.answer).map((item) => [item.id, item]));
+      const known = new Map(this.#items.map((item) => [item.id, item]));
+      const local = this.#items.filter((item) => item.id.startsWith('new-'));
       const page = await conversations.items(id, {limit: PAGE});
       if (signal.aborted) return;
       const fresh = page.data.reverse().map(fromItem).map((item) => {
         const before = known.get(item.id);
-        return before === undefined ? item : {...item, answer: before.answer, tokens: before.tokens};
+        if (before?.answer) return {...item, key: before.key, answer: before.answer, tokens: before.tokens};
+        const sent = before ?? local.find((each) => each.type === item.type && each.role === item.role && each.text === item.text);
+        return sent === undefined ? item : {...item, key: keyOf(sent)};
       });
       const first = this.#items.findIndex((item) => item.id === fresh[0]?.id);
       this.#items = [...this.#items.slice(0, Math.max(first, 0)), ...fresh];

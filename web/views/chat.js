@@ -68,7 +68,8 @@ function Gap({session, loaded, first}) {
 function rowsOf(chat) {
   const rows = chat.entries.map((entry, index) => ({key: entry.key, floats: entry.kind === 'gap', entry, index}));
   if (chat.running !== null) {
-    rows.push({key: 'running', kind: 'running'});
+    // The key that its entry will have, so that the list keeps its height and place when it ends.
+    rows.push({key: chat.running.items[0]?.id ?? 'running', kind: 'running'});
   } else if (chat.openCalls.length > 0) {
     rows.push({key: 'calls', kind: 'calls'});
   }
