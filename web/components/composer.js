@@ -9,45 +9,58 @@ import {Icon} from './icon.js';
 
 const ANSWER_TOKENS = 64;  // kept free for a short answer
 
-// The files of the message that is being written. `add` takes Files of the browser, and says why one is refused.
+// The files of the message that is being written. `add` takes Files of the browser, and says why one is refused; `reading`: how
+// many calls of it are not done.
 export function useFiles(model) {
   const [files, setFiles] = useState([]);
-  const add = async (picked) => {
-    let all = files;
+  const [reading, setReading] = useState(0);
+  // The current files and the end of the queue of additions, for calls that outlive the drawing they began in.
+  const held = useRef({files: [], last: Promise.resolve()}).current;
+  const set = (changed) => {
+    held.files = changed;
+    setFiles(changed);
+  };
+  const addAll = async (picked) => {
     for (const each of picked) {
       try {
         const file = await readTextFile(each);
-        if (all.some(({name}) => name === file.name)) throw new Error(`${file.name} is there already`);
+        if (held.files.some(({name}) => name === file.name)) throw new Error(`${file.name} is there already`);
         file.tokens = model ? await countTokens(model.id, joinFiles([file], '')) : 0;
+        const all = held.files;
         const tokens = all.reduce((sum, other) => sum + other.tokens, file.tokens);
         const most = (model?.max_model_len ?? Infinity) - ANSWER_TOKENS;
         if (tokens > most) {
           const more = all.length > 0 ? `the files have ${count(tokens)} tokens with ${file.name}` : `${file.name} has ${count(tokens)} tokens`;
           throw new Error(`${more}; ${model.id} reads at most ${count(most)}`);
         }
-        all = [...all, file];
-        setFiles(all);
+        set([...all, file]);
       } catch (error) {
         notify(`${error.message}.`, 'bad');
       }
     }
   };
-  return {files, add, remove: (file) => setFiles(files.filter((each) => each !== file)), clear: () => setFiles([])};
+  const add = (picked) => {
+    setReading((count) => count + 1);
+    held.last = held.last.then(() => addAll(picked)).finally(() => setReading((count) => count - 1));
+  };
+  return {files, reading: reading > 0, add, remove: (file) => set(held.files.filter((each) => each !== file)), clear: () => set([])};
 }
 
 const CLIP = 'M16.5 6.5v10a4.5 4.5 0 0 1-9 0V5.5a3 3 0 0 1 6 0v10a1.5 1.5 0 0 1-3 0v-9';
 
-export function Composer({disabled, running, attached, onSend, onStop, hint}) {
+// `onSend(text, onTaken)` sends a message; text and files stay here until `onTaken` is called. `sending`: that has not happened yet.
+export function Composer({disabled, running, sending, attached, onSend, onStop, hint}) {
   const [text, setText] = useState('');
   const field = useRef(null);
-  const {files, add, remove, clear} = attached;
-  const empty = text.trim() === '';
+  const {files, reading, add, remove, clear} = attached;
+  const blocked = text.trim() === '' || disabled || sending || reading;
   const submit = (event) => {
     event.preventDefault();
-    if (empty || disabled || running) return;
-    onSend(joinFiles(files, text));
-    setText('');
-    clear();
+    if (blocked || running) return;
+    onSend(joinFiles(files, text), () => {
+      setText('');
+      clear();
+    });
   };
   const onKeyDown = (event) => {
     // Enter ends the input of many scripts first.
@@ -68,19 +81,19 @@ export function Composer({disabled, running, attached, onSend, onStop, hint}) {
             ${files.map((file) => html`
               <li class="chip" key=${file.name}><span class="chip-name" title=${file.name}>${file.name}</span>
                 <span class="chip-size">${file.tokens > 0 ? `${count(file.tokens)} tokens` : bytes(file.bytes)}</span>
-                <button type="button" class="quiet small" aria-label=${`Remove ${file.name}`} onClick=${() => remove(file)}>✕</button></li>`)}
+                <button type="button" class="quiet small" disabled=${sending} aria-label=${`Remove ${file.name}`} onClick=${() => remove(file)}>✕</button></li>`)}
           </ul>`}
         <div class="composer-row">
-          <${FileButton} multiple className="quiet icon" label="Attach text files" onFiles=${add}>
+          <${FileButton} multiple className="quiet icon" disabled=${sending} label="Attach text files" onFiles=${add}>
             <${Icon} path=${CLIP} /><//>
           <label class="visually-hidden" for="message">Message</label>
-          <textarea id="message" ref=${field} rows="1" dir="auto" placeholder=${files.length > 0 ? 'Ask about the files' : 'Message'} value=${text}
+          <textarea id="message" ref=${field} rows="1" dir="auto" readonly=${sending} placeholder=${files.length > 0 ? 'Ask about the files' : 'Message'} value=${text}
                     onInput=${(event) => setText(event.target.value)} onKeyDown=${onKeyDown} onPaste=${onPaste}></textarea>
           ${running
             ? html`<button type="button" onClick=${onStop}>Stop</button>`
-            : html`<button class="primary" disabled=${disabled || empty}>Send</button>`}
+            : html`<button class="primary" disabled=${blocked}>Send</button>`}
         </div>
       </form>
-      <p class="hint"><span>Enter sends, Shift+Enter begins a line</span><span>${hint}</span></p>
+      <p class="hint"><span>Enter sends, Shift+Enter begins a line</span><span role="status">${reading ? 'Reading files…' : sending ? 'Sending…' : hint}</span></p>
     </div>`;
 }

@@ -1,4 +1,5 @@
-// The conversations of the caller: choose, search, rename, delete.
+// The conversations of the caller: choose, search, rename, delete. `listed`: those that are here, the last used one first;
+// `onAll()` resolves with all of them.
 import {html, useState} from '../lib/preact.js';
 import {conversations} from '../lib/api.js';
 import {chatsOf, familyOf} from '../lib/branches.js';
@@ -8,7 +9,8 @@ import {Confirm, Dialog} from './dialog.js';
 import {Field} from './field.js';
 import {FileButton} from './file_button.js';
 
-const MOST_TITLE = 500;  // characters that the server keeps of a title
+const MAX_TITLE = 500;  // characters that the server keeps of a title
+const SHOWN = 100;      // chats that are elements at first
 
 function Rename({chat, onRename, onClose}) {
   const [title, setTitle] = useState(chat.metadata.title ?? '');
@@ -21,14 +23,15 @@ function Rename({chat, onRename, onClose}) {
     <${Dialog} title="Rename this conversation" onClose=${onClose}>
       <form class="stack" onSubmit=${submit}>
         <${Field} title="Title">${(attributes) => html`
-          <input ...${attributes} dir="auto" required maxlength=${MOST_TITLE} value=${title} onInput=${(event) => setTitle(event.target.value)} />`}<//>
+          <input ...${attributes} dir="auto" required maxlength=${MAX_TITLE} value=${title} onInput=${(event) => setTitle(event.target.value)} />`}<//>
         <div class="row end"><button type="button" onClick=${onClose}>Cancel</button>
           <button class="primary" disabled=${title.trim() === ''}>Rename</button></div>
       </form>
     <//>`;
 }
 
-export function ConversationList({listed, current, hasMore, onMore, onNew, onDeleted, onRenamed, onImport, importing, open, onClose}) {
+export function ConversationList({listed, current, hasMore, onAll, onNew, onDeleted, onRenamed, onImport, importing, open, onClose}) {
+  const [shown, setShown] = useState(SHOWN);
   const [search, setSearch] = useState('');
   const [leaving, setLeaving] = useState(null);
   const [renaming, setRenaming] = useState(null);
@@ -37,18 +40,30 @@ export function ConversationList({listed, current, hasMore, onMore, onNew, onDel
   const currentRoot = listed.find((each) => each.id === current)?.metadata.root ?? current;
 
   const remove = async (chat) => {
+    const removed = [];
     try {
       // Branches first: what a branch shares stays as long as it is needed.
-      for (const each of familyOf(chat.id, listed).reverse()) await conversations.remove(each.id);
-      onDeleted(familyOf(chat.id, listed).map((each) => each.id));
+      for (const {id} of familyOf(chat.id, await onAll()).reverse()) {
+        await conversations.remove(id);
+        removed.push(id);
+      }
     } catch (error) {
       notifyError(error);
     }
+    onDeleted(removed);
+  };
+  const showOlder = () => {
+    setShown(shown + SHOWN);
+    if (hasMore && chats.length < shown + SHOWN) onMore();
   };
   const rename = async (chat, to) => {
     try {
-      for (const each of familyOf(chat.id, listed)) await conversations.update(each.id, {...each.metadata, title: to});
-      onRenamed(chat.id, to);
+      const family = familyOf(chat.id, await onAll());
+      for (const {id} of family) {
+        const {metadata} = await conversations.get(id);  // the list's may be old
+        await conversations.update(id, {...metadata, title: to});
+      }
+      onRenamed(family.map(({id}) => id), to);
     } catch (error) {
       notifyError(error);
     }
@@ -67,14 +82,14 @@ export function ConversationList({listed, current, hasMore, onMore, onNew, onDel
       </div>
       ${chats.length === 0 && html`<p class="empty">${listed.length === 0 ? 'No conversations yet' : 'Nothing found'}</p>`}
       <ul>
-        ${chats.map((chat) => html`
+        ${chats.slice(0, shown).map((chat) => html`
           <li key=${chat.metadata.root ?? chat.id}>
             <a href=${addressOf('chat', chat.id)} title=${title(chat)} dir="auto" onClick=${onClose}
                aria-current=${(chat.metadata.root ?? chat.id) === currentRoot ? 'true' : undefined}>${title(chat)}</a>
             <span class="actions"><button type="button" class="quiet small" aria-label=${`Rename ${title(chat)}`} onClick=${() => setRenaming(chat)}>✎</button>
             <button type="button" class="quiet small" aria-label=${`Delete ${title(chat)}`} onClick=${() => setLeaving(chat)}>✕</button></span>
           </li>`)}
-        ${hasMore && html`<li><button type="button" class="quiet" onClick=${onMore}>Show older ones</button></li>`}
+        ${(hasMore || chats.length > shown) && html`<li><button type="button" class="quiet" onClick=${showOlder}>Show older ones</button></li>`}
       </ul>
       ${renaming && html`
         <${Rename} chat=${renaming} onRename=${(to) => rename(renaming, to)} onClose=${() => setRenaming(null)} />`}

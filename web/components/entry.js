@@ -134,24 +134,28 @@ export function UserEntry({item, variants, onChoose, onEdit, busy}) {
   const [draft, setDraft] = useState(null);
   const {files, text} = splitFiles(item.text);
   const field = useRef(null);
+  const editButton = useRef(null);
   useEffect(() => { field.current?.focus(); }, [draft === null]);
+  // The draft stays until the branch takes this entry's place, or the request failed and can be sent again.
   const submit = (event) => {
     event.preventDefault();
-    if (draft.trim() === '') return;
+    if (!busy && draft.trim() !== '') onEdit(joinFiles(files, draft));
+  };
+  const cancel = () => {
     setDraft(null);
-    onEdit(joinFiles(files, draft));
+    requestAnimationFrame(() => editButton.current?.focus());
   };
   return html`
     <div class="entry user">
       <div class="entry-head">You</div>
       ${files.map((file) => html`<${FileFold} file=${file} />`)}
       ${draft === null ? html`<div class="bubble" dir="auto">${text}</div>` : html`
-        <form class="stack" onSubmit=${submit}>
+        <form class="stack" onSubmit=${submit} onKeyDown=${(event) => { if (event.key === 'Escape') cancel(); }}>
           <${Field} title="Changed message" hidden>${(attributes) => html`
             <textarea ...${attributes} dir="auto" value=${draft} ref=${field}
                       onInput=${(event) => setDraft(event.target.value)}></textarea>`}<//>
           <div class="row end">
-            <button type="button" onClick=${() => setDraft(null)}>Cancel</button>
+            <button type="button" onClick=${cancel}>Cancel</button>
             <button class="primary" disabled=${busy}>Send as a branch</button>
           </div>
         </form>`}
@@ -160,7 +164,7 @@ export function UserEntry({item, variants, onChoose, onEdit, busy}) {
         ${draft === null && html`
           <span class="actions">
             <button type="button" class="quiet small" onClick=${() => copy(item.text)}>Copy</button>
-            <button type="button" class="quiet small" disabled=${busy || item.id.startsWith('new-')}
+            <button type="button" ref=${editButton} class="quiet small" disabled=${busy || item.id.startsWith('new-')}
                     onClick=${() => setDraft(text)}>Edit</button>
           </span>`}
       </div>

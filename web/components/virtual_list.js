@@ -69,6 +69,10 @@ export function VirtualList({rows, label, control, onPlace, onHome, attributes =
       changed = true;
     }
     if (!changed) return false;
+    // Heights of rows that have left, as those of another conversation, are dropped from time to time.
+    if (at.heights.size > 2 * at.rows.length + 200) {
+      at.heights = new Map(at.rows.filter(({key}) => at.heights.has(key)).map(({key}) => [key, at.heights.get(key)]));
+    }
     // A guess that changes seldom: each change moves the scrollbar.
     const known = at.rows.filter(({key, floats}) => !floats && at.heights.has(key)).map(({key}) => at.heights.get(key));
     const mean = known.reduce((sum, height) => sum + height, 0) / Math.max(known.length, 1) || GUESS_PX;
@@ -146,7 +150,8 @@ export function VirtualList({rows, label, control, onPlace, onHome, attributes =
 
   // Home and End go to the ends; Alt with an arrow to the next message.
   const onKeyDown = (event) => {
-    if (event.altKey && (event.key === 'ArrowUp' || event.key === 'ArrowDown')) {
+    const typing = event.target.closest('input, textarea, select') !== null;
+    if (rows.length > 0 && !typing && event.altKey && (event.key === 'ArrowUp' || event.key === 'ArrowDown')) {
       event.preventDefault();
       const focused = document.activeElement.closest?.('[data-row]')?.dataset.row;
       const from = focused === undefined ? anchorAt : rows.findIndex((row) => row.key === focused);

@@ -14,11 +14,13 @@ import {runTool} from './tools.js';
 const PAGE = 100;            // items that are fetched at once
 const MOST_AT_ONCE = 20;     // items that the server takes at once
 const MOST_TOOL_ROUNDS = 8;  // requests of one turn whose calls the page answers by itself
+const STOP_PATIENCE_MS = 3000;  // after it a stopped answer ends in the page, whether or not the server has confirmed
 const TITLE_CHARACTERS = 60;
 
 const EMPTY = {
   id: '', metadata: {}, entries: [], loading: false, loadError: null,
   hasGap: false,  // items that are not here; an entry of the kind 'gap' stands for them
+  sending: false, // a message is on its way to the server: the conversation or its branch is being made
   running: null,  // the answer that grows
   reconnecting: false, openCalls: [],
   failure: null,  // why the last turn failed; its message is shown and not stored
@@ -75,16 +77,19 @@ export class ChatSession {
   state = new Store(EMPTY);
   #head = [];          // the oldest items, if there is a gap behind them
   #items = [];         // the newest ones, oldest first
-  #fetching = false;   // a page for the gap
+  #fetching = null;    // the promise of a page for the gap
+  #opening = null;     // the promise of the first page
+  #reads = 0;          // counts readings of the newest items: only the last one's result is used
   #made = 0;           // items that the server has not stored yet
-  #cancel = null;      // AbortController of the requests of this conversation
+  #turn = null;        // the running request: {controller, stopped, cancelled}
+  #cancel = new AbortController();  // ends when the reader leaves this conversation; checked after each wait
   #onListChanged;
 
-  // `onListChanged`: a conversation was made or renamed.
+  // `onListChanged(id, removed)`: conversations have changed: one was made for this chat, unless `id` is '', and these removed.
   constructor(onListChanged) {
     this.#onListChanged = onListChanged;
     this.onTabs = ({data}) => {
-      this.#onListChanged('');
+      this.#onListChanged('', data.removed);
       if (data.id === this.state.value.id) this.refresh();
     };
     tabs?.addEventListener('message', this.onTabs);
@@ -100,61 +105,76 @@ export class ChatSession {
     this.state.merge(changes);
   }
 
-  tellTabs(id = '') {
-    tabs?.postMessage({id});
+  notifyTabs(id = '', removed = []) {
+    tabs?.postMessage({id, removed});
   }
 
   #changed(id) {
     this.#onListChanged('');
-    this.tellTabs(id);
+    this.notifyTabs(id);
   }
 
   // Leaves the conversation; an answer that runs goes on in the server.
   close() {
-    this.#cancel?.abort();
-    this.#cancel = null;
+    this.#cancel.abort();
+    this.#cancel = new AbortController();
     this.#head = [];
     this.#items = [];
-    this.#fetching = false;
+    this.#fetching = null;
+    this.#opening = null;
+    this.#turn = null;
     this.state.set(EMPTY);
   }
 
   async open(id) {
-    if (id === this.state.value.id) return;
+    if (id === this.state.value.id && this.state.value.loadError === null) return;
     this.close();
     if (id === '') return;
-    this.#cancel = new AbortController();
     const {signal} = this.#cancel;
     this.#set({id, loading: true});
+    this.#opening = this.#load(id, signal);
+    await this.#opening;
+  }
+
+  async #load(id, signal) {
     try {
       const [conversation, page] = await Promise.all([conversations.get(id), conversations.items(id, {limit: PAGE})]);
-      if (signal.aborted) return;
-      this.#items = page.data.reverse().map(fromItem);
-      this.#set({metadata: conversation.metadata, hasGap: page.has_more, loading: false});
-      this.#show();
+      if (!signal.aborted) this.#begin(id, conversation.metadata, page);
     } catch (error) {
       if (!signal.aborted) this.#set({loading: false, loadError: error});
     }
   }
 
+  // Shows a conversation with its newest page of items.
+  #begin(id, metadata, page) {
+    this.#items = page.data.reverse().map(fromItem);
+    this.#set({id, metadata, hasGap: page.has_more, loading: false});
+    this.#show();
+  }
+
   // Fetches a page of what is missing: in front of the newest items, or, with `fromStart`, behind the oldest ones.
   async loadMore(fromStart = false) {
-    const {id, hasGap, loading} = this.state.value;
-    if (!hasGap || loading || this.#fetching) return;
+    const {hasGap, loading} = this.state.value;
+    if (!hasGap || loading || this.#fetching !== null) return;
     const {signal} = this.#cancel;
-    this.#fetching = true;
     try {
-      if (fromStart) {
-        await this.#fetchBehindHead(id, signal);
-      } else {
-        await this.#fetchBeforeItems(id, signal);
-      }
+      await this.#fetchPage(fromStart);
     } catch (error) {
       if (!signal.aborted) notifyError(error);
     }
-    if (signal.aborted) return;
-    this.#fetching = false;
-    this.#show();
+    if (!signal.aborted) this.#show();
+  }
+
+  // One page at a time: a second call waits for the page that is being fetched.
+  async #fetchPage(fromStart) {
+    const {id} = this.state.value;
+    const {signal} = this.#cancel;
+    this.#fetching ??= fromStart ? this.#fetchBehindHead(id, signal) : this.#fetchBeforeItems(id, signal);
+    try {
+      await this.#fetching;
+    } finally {
+      if (!signal.aborted) this.#fetching = null;
+    }
   }
 
   async #fetchBeforeItems(id, signal) {
@@ -183,20 +203,22 @@ export class ChatSession {
 
   // The beginning of the conversation.
   async loadStart() {
+    await this.#fetching?.catch(() => {});  // shown by its own caller
     if (this.#head.length === 0) await this.loadMore(true);
   }
 
-  async loadAll() {
-    const {signal} = this.#cancel;
-    for (let before = -1; this.state.value.hasGap && this.#items.length !== before && !signal.aborted;) {
-      before = this.#items.length;
-      await this.loadMore();
-    }
-  }
-
-  // All items, as the API takes them.
+  // All items, as the API takes them. Rejects if one of the pages fails or the reader leaves.
   async allItems() {
-    await this.loadAll();
+    const {signal} = this.#cancel;
+    while (this.state.value.hasGap) {
+      const before = this.#items.length + this.#head.length;
+      await this.#fetchPage(false);
+      signal.throwIfAborted();
+      if (this.state.value.hasGap && this.#items.length + this.#head.length === before) {
+        throw new Error('The server returned an empty page of the conversation');
+      }
+    }
+    this.#show();
     return this.#items.map(toInput);
   }
 
@@ -214,43 +236,66 @@ export class ChatSession {
     this.#items.push(...input.map((item) => ({...fromItem(item), id: `new-${++this.#made}`})));
   }
 
-  // Sends a message. `settings`: preferences of the chat; `model`: its id.
-  async send(text, model, settings) {
-    if (this.state.value.running !== null) return;
+  // Prepares a turn, one at a time. Resolves with false if a turn runs, the preparation failed or the reader has left. `work`
+  // gets a signal that is raised when the reader leaves.
+  async #prepare(work) {
+    const {running, sending} = this.state.value;
+    if (running !== null || sending) return false;
+    const {signal} = this.#cancel;
+    this.#set({sending: true});
     try {
-      await this.#settle();
-      await this.#ensureConversation(text, settings);
+      await this.#opening;
+      signal.throwIfAborted();
+      if (this.state.value.loadError !== null) throw this.state.value.loadError;
+      await work(signal);
+      signal.throwIfAborted();
+      return true;
     } catch (error) {
-      notifyError(error);
-      return;
+      if (!signal.aborted) notifyError(error);
+      return false;
+    } finally {
+      if (!signal.aborted) this.#set({sending: false});
     }
+  }
+
+  // Sends a message. `settings`: preferences of the chat; `model`: its id. `onTaken` is called once the thread has the message;
+  // without that call the message is still the caller's.
+  async send(text, model, settings, onTaken = () => {}) {
+    const ready = await this.#prepare(async (signal) => {
+      await this.#settle(signal);
+      await this.#ensureConversation(text, settings, signal);
+    });
+    if (!ready) return;
+    onTaken();
     this.#addLocal([userItem(text)]);
     await this.#run([userItem(text)], model, settings);
   }
 
   // Sends results of calls: [{callId, output}].
   async sendResults(results, model, settings) {
-    if (this.state.value.running !== null) return;
+    if (!await this.#prepare(async () => {})) return;
     await this.#run(this.#addResults(results), model, settings);
   }
 
   // Sends what the last, failed turn sent.
   async retry(model, settings) {
-    const {failure, running} = this.state.value;
-    if (running !== null || failure === null) return;
-    this.#items = this.#items.filter((item) => !item.id.startsWith('new-') && item.answer?.status !== 'lost');
-    try {
-      if (failure.status === 404) await this.#storeAnew();
-    } catch (error) {
-      notifyError(error);
-      return;
-    }
+    const {failure} = this.state.value;
+    if (failure === null) return;
+    const ready = await this.#prepare(async (signal) => {
+      this.#dropFailed();
+      if (failure.status === 404) await this.#storeAnew(signal);
+    });
+    if (!ready) return;
     this.#addLocal(failure.input);
     await this.#run(failure.input, model, settings);
   }
 
+  #dropFailed() {
+    this.#items = this.#items.filter((item) => !item.id.startsWith('new-') && item.answer?.status !== 'lost');
+  }
+
   // The server has lost the conversation, and this page has it.
-  async #storeAnew() {
+  async #storeAnew(signal) {
     const {id, metadata, hasGap} = this.state.value;
     try {
       await conversations.get(id);
@@ -258,26 +303,34 @@ export class ChatSession {
     } catch (error) {
       if (error.status !== 404 || hasGap) throw error;
     }
+    signal.throwIfAborted();
     const {title = ''} = metadata;
     const made = await storeConversation({title}, this.#items.map(toInput));
-    this.#cancel = new AbortController();
-    this.#set({id: made.id, metadata: {title}});
-    this.#onListChanged(made.id);
+    this.#adopt(made.id, {title}, signal);
+  }
+
+  // A conversation that was made for this chat. It is removed if the reader has left meanwhile.
+  #adopt(id, metadata, signal) {
+    if (signal.aborted) conversations.remove(id).catch(() => {});
+    signal.throwIfAborted();
+    this.#set({id, metadata});
+    this.#onListChanged(id);
   }
 
   // What a failed turn has said is stored before the next message; without an answer its message is dropped.
-  async #settle() {
+  async #settle(signal) {
     const {failure, id} = this.state.value;
     if (failure === null) return;
     const kept = this.#items.filter((item) => item.answer?.status === 'lost' && item.type === 'message' && item.text !== '');
     if (kept.length > 0 && failure.status !== 404) {
       await conversations.append(id, [...failure.input, ...kept.map(toInput)]);
-      await this.#reread(id, this.#cancel.signal);
+      signal.throwIfAborted();
+      await this.#reread(id, signal);
     } else {
-      this.#items = this.#items.filter((item) => !item.id.startsWith('new-') && item.answer?.status !== 'lost');
+      this.#dropFailed();
     }
-    if (failure.status === 404) await this.#storeAnew();
-    this.#set({failure: null});
+    if (failure.status === 404) await this.#storeAnew(signal);
+    if (!signal.aborted) this.#set({failure: null});
   }
 
   #addResults(results) {
@@ -286,16 +339,14 @@ export class ChatSession {
     return input;
   }
 
-  async #ensureConversation(text, {system}) {
+  async #ensureConversation(text, {system}, signal) {
     if (this.state.value.id !== '') return;
     const first = system.trim() === '' ? []
         : [{type: 'message', role: 'system', content: [{type: 'input_text', text: system}]}];
     const metadata = {title: titleOf(text)};
     const made = await conversations.create(metadata, first);
-    this.#cancel = new AbortController();
+    this.#adopt(made.id, metadata, signal);
     this.#items = first.map((item) => ({...fromItem(item), id: 'system'}));
-    this.#set({id: made.id, metadata});
-    this.#onListChanged(made.id);
   }
 
   async #run(input, model, settings) {
@@ -321,16 +372,23 @@ export class ChatSession {
     this.#changed(id);
   }
 
-  // One request and its answer; null if it failed.
+  // One request and its answer; null if it failed or the reader has left.
   async #runOnce(body, signal) {
     const announcer = new Announcer();
     const said = (answer) => answer.items.filter((item) => item?.type === 'message').map((item) => item.text).join('\n');
+    const turn = {controller: new AbortController(), stopped: false, cancelled: false};
+    const leave = () => turn.controller.abort();
+    signal.addEventListener('abort', leave, {once: true});
+    this.#turn = turn;
     try {
       this.#set({running: {items: [], status: 'waiting'}, reconnecting: false});
       const ended = await runAnswer(body, (running, reconnecting) => {
+        if (signal.aborted) return;
         this.#set({running, reconnecting});
         announcer.grow(said(running));
-      }, signal);
+        if (turn.stopped && running.id !== '') this.#cancelAnswer(turn, running.id);
+      }, turn.controller.signal);
+      if (signal.aborted) return null;
       const answer = {...ended, schema: body.text?.format?.schema};
       announcer.end(said(answer));
       if (answer.status === 'failed') {
@@ -338,16 +396,21 @@ export class ChatSession {
         this.#fail(answer, {...answer.error, input: body.input});
         return null;
       }
-      this.#items.push(...answer.items.map((item) => ({...item, answer})));
-      if (answer.status === 'cancelled') await this.#keepStopped(body.conversation, body.input, answer);
+      const items = answer.items.map((item) => ({...item, answer}));
+      if (answer.status === 'cancelled' && !await this.#keepStopped(body, answer, items, signal)) return null;
+      this.#items.push(...items);
       // Both at once, so that the answer is never missing.
       this.#set({running: null, reconnecting: false});
       this.#show();
       return answer.status === 'completed' ? answer : null;
     } catch (error) {
       if (signal.aborted) return null;
-      this.#fail(this.state.value.running, {status: error.status, message: error.message, input: body.input});
+      const message = turn.stopped ? 'Stopped, but the server did not confirm it and may still complete the answer' : error.message;
+      this.#fail(this.state.value.running, {status: error.status ?? 0, message, input: body.input});
       return null;
+    } finally {
+      signal.removeEventListener('abort', leave);
+      if (this.#turn === turn) this.#turn = null;
     }
   }
 
@@ -361,30 +424,50 @@ export class ChatSession {
   }
 
   // A turn that was cancelled leaves nothing in the conversation; the reader wants to see, and to go on from, what was said.
-  async #keepStopped(id, input, answer) {
-    const said = answer.items.filter((item) => item.type === 'message' && item.text !== '');
-    const kept = await conversations.append(id, [...input, ...said.map(toInput)]);
-    const shown = this.#items.filter((item) => item.answer === answer && item.type === 'message' && item.text !== '');
-    shown.forEach((item, i) => {
-      item.key = keyOf(item);
-      item.id = kept.data[input.length + i]?.id ?? item.id;
-    });
+  // Stores it and gives `items`, which show it, the ids of the stored ones. Resolves with false if that failed: then the next
+  // message stores it.
+  async #keepStopped(body, answer, items, signal) {
+    const said = items.filter((item) => item.type === 'message' && item.text !== '');
+    try {
+      const kept = await conversations.append(body.conversation, [...body.input, ...said.map(toInput)]);
+      said.forEach((item, i) => {
+        item.key = keyOf(item);
+        item.id = kept.data[body.input.length + i]?.id ?? item.id;
+      });
+    } catch (error) {
+      if (!signal.aborted) {
+        this.#fail(answer, {status: error.status, message: `The stopped answer is not stored: ${error.message}`, input: body.input});
+      }
+      return false;
+    }
+    return !signal.aborted;
   }
 
-  // What another tab or device has added.
+  // What another tab or device has added or renamed.
   async refresh() {
-    const {id, running, failure, loading} = this.state.value;
-    if (id === '' || running !== null || failure !== null || loading) return;
-    await this.#reread(id, this.#cancel.signal);
+    const {id, running, sending, failure, loading, loadError} = this.state.value;
+    if (id === '' || running !== null || sending || failure !== null || loading || loadError !== null) return;
+    const {signal} = this.#cancel;
+    try {
+      const {metadata} = await conversations.get(id);
+      if (signal.aborted) return;
+      this.#set({metadata});
+    } catch (error) {
+      if (!signal.aborted) notifyError(error);
+      return;
+    }
+    await this.#reread(id, signal);
   }
 
-  // The items as the server has them, with their ids; what only the page knows of an answer stays.
+  // The items as the server has them, with their ids. What only the page knows of an answer stays, and so does what was added
+  // while the server was asked.
   async #reread(id, signal) {
+    const mine = ++this.#reads;
     try {
       const known = new Map(this.#items.map((item) => [item.id, item]));
       const local = this.#items.filter((item) => item.id.startsWith('new-'));
       const page = await conversations.items(id, {limit: PAGE});
-      if (signal.aborted) return;
+      if (signal.aborted || mine !== this.#reads) return;
       const fresh = page.data.reverse().map(fromItem).map((item) => {
         const before = known.get(item.id);
         if (before?.answer) return {...item, key: before.key, answer: before.answer, tokens: before.tokens};
@@ -392,7 +475,9 @@ export class ChatSession {
         return sent === undefined ? item : {...item, key: keyOf(sent)};
       });
       const first = this.#items.findIndex((item) => item.id === fresh[0]?.id);
-      this.#items = [...this.#items.slice(0, Math.max(first, 0)), ...fresh];
+      const read = new Set(fresh.map((item) => item.id));
+      const added = this.#items.slice(this.#items.findLastIndex((item) => known.has(item.id)) + 1);
+      this.#items = [...this.#items.slice(0, Math.max(first, 0)), ...fresh, ...added.filter((item) => !read.has(item.id))];
       if (first < 0) {
         if (!page.has_more) this.#head = [];
         this.#set({hasGap: page.has_more});
@@ -403,47 +488,71 @@ export class ChatSession {
     }
   }
 
-  async stop() {
+  // Ends the running answer. If the server does not confirm that in time, the page stops to wait for it.
+  stop() {
+    const turn = this.#turn;
+    if (turn === null || turn.stopped) return;
+    turn.stopped = true;
+    setTimeout(() => turn.controller.abort(), STOP_PATIENCE_MS);
     const {running} = this.state.value;
-    if (!running?.id) return;
+    if (running?.id) this.#cancelAnswer(turn, running.id);  // else once the server has named it
+  }
+
+  async #cancelAnswer(turn, id) {
+    if (turn.cancelled) return;
+    turn.cancelled = true;
     try {
-      await responses.cancel(running.id);
+      await responses.cancel(id);
     } catch (error) {
-      notifyError(error);
+      if (error.status === 0 || error.status === 503) turn.controller.abort();
+      else notifyError(error);
     }
   }
 
   // Answers the message of `entry` again, or another text in its place, in a branch: the first one stays. `listed`: all
-  // conversations. Returns the id of the branch, or '' if that failed.
-  async branch(entry, text, model, settings, listed) {
+  // conversations. `onTaken` as of send().
+  async branch(entry, text, model, settings, listed, onTaken = () => {}) {
     const {id, metadata} = this.state.value;
+    let fork = null, page = null;
+    const ready = await this.#prepare(async (signal) => {
+      fork = await conversations.forkBefore(id, entry.item.id, newBranch(id, metadata, entry.item.id, listed));
+      try {
+        page = await conversations.items(fork.id, {limit: PAGE});
+        signal.throwIfAborted();
+      } catch (error) {
+        conversations.remove(fork.id).catch(() => {});
+        throw error;
+      }
+    });
+    if (!ready) return;
+    this.close();
+    this.#begin(fork.id, fork.metadata, page);
+    this.#onListChanged(fork.id);
+    const {signal} = this.#cancel;
+    await this.send(text, model, settings, onTaken);
     try {
-      const fork = await conversations.forkBefore(id, entry.item.id, newBranch(id, metadata, entry.item.id, listed));
-      await this.open(fork.id);
-      this.#onListChanged(fork.id);
-      await this.send(text, model, settings);
-      await this.#noteFirstItem(fork);
-      return fork.id;
+      if (!signal.aborted) await this.#noteFirstItem(fork.id, signal);
     } catch (error) {
-      notifyError(error);
-      return '';
+      if (!signal.aborted) notifyError(error);
     }
   }
 
   // Which message of a branch stands in the place of the other one.
-  async #noteFirstItem(fork) {
-    const {id, entries} = this.state.value;
-    const own = entries.findLast((entry) => entry.kind === 'user');
-    if (id !== fork.id || own === undefined || own.item.id.startsWith('new-')) return;
-    const metadata = {...fork.metadata, item: own.item.id};
-    await conversations.update(fork.id, metadata);
+  async #noteFirstItem(id, signal) {
+    const own = this.state.value.entries.findLast((entry) => entry.kind === 'user');
+    if (own === undefined || own.item.id.startsWith('new-')) return;
+    const current = await conversations.get(id);  // the title may have changed meanwhile
+    const metadata = {...current.metadata, item: own.item.id};
+    await conversations.update(id, metadata);
+    if (signal.aborted) return;
     this.#set({metadata});
     this.#onListChanged('');
   }
 
-  // The list has changed the title.
-  renamed(id, title) {
-    if (id === this.state.value.id) this.#set({metadata: {...this.state.value.metadata, title}});
-    this.#changed(id);
+  // The list has changed the title of these conversations.
+  renamed(ids, title) {
+    const {id, metadata} = this.state.value;
+    if (ids.includes(id)) this.#set({metadata: {...metadata, title}});
+    for (const each of ids) this.#changed(each);
   }
 }

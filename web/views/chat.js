@@ -7,7 +7,7 @@ import {ChatSession, storeConversation} from '../lib/chat_session.js';
 import {readSettings} from '../lib/chat_settings.js';
 import {notify, notifyError} from '../lib/notices.js';
 import {preferences} from '../lib/preferences.js';
-import {go} from '../lib/route.js';
+import {go, route} from '../lib/route.js';
 import {useStore} from '../lib/store.js';
 import {download} from '../components/copy.js';
 import {ChatSettings} from '../components/chat_settings.js';
@@ -17,27 +17,56 @@ import {AnswerEntry, CallForm, FailureEntry, SystemEntry, UserEntry} from '../co
 import {Icon} from '../components/icon.js';
 import {VirtualList} from '../components/virtual_list.js';
 
+const EAGER = 1000;  // conversations that are listed without being asked for, so that branches and titles are found
+
+// The conversations of the caller, the last used one first.
 function useConversations() {
-  const [listed, setListed] = useState([]);
-  const [hasMore, setHasMore] = useState(false);
-  const last = useRef(0);  // request whose answer counts
-  const load = async (after = '') => {
-    const mine = ++last.current;
+  const [shown, setShown] = useState({listed: [], hasMore: false});
+  // `cursor`: the conversation behind which the next page begins; `reads`: only the last reading of the newest page counts.
+  const held = useRef({listed: [], hasMore: true, cursor: '', reads: 0, older: Promise.resolve(), gone: false}).current;
+  const set = (listed, hasMore) => {
+    Object.assign(held, {listed, hasMore});
+    setShown({listed, hasMore});
+  };
+  // Reads the newest page: what was used since comes to the front, and older ones stay.
+  const load = async () => {
+    const mine = ++held.reads;
     try {
-      const page = await conversations.list(after);
-      if (mine !== last.current) return;
-      setListed((before) => (after === '' ? page.data : [...before, ...page.data]));
-      setHasMore(page.has_more);
+      const page = await conversations.list();
+      if (mine !== held.reads || held.gone) return;
+      const fresh = new Set(page.data.map(({id}) => id));
+      if (held.cursor === '') held.cursor = page.data.at(-1)?.id ?? '';
+      set([...page.data, ...held.listed.filter(({id}) => page.has_more && !fresh.has(id))], held.hasMore && page.has_more);
     } catch (error) {
       notifyError(error);
     }
   };
-  useEffect(() => { load(); }, []);
+  const loadPages = async (max) => {
+    while (held.hasMore && held.listed.length < max && !held.gone) {
+      const page = await conversations.list(held.cursor);
+      const known = new Set(held.listed.map(({id}) => id));
+      held.cursor = page.data.at(-1)?.id ?? held.cursor;
+      set([...held.listed, ...page.data.filter(({id}) => !known.has(id))], page.has_more);
+    }
+    return held.listed;
+  };
+  // Reads older pages, one call after the other, until `max` conversations are here. Resolves with all that are here.
+  const loadOlder = (max = Infinity) => {
+    held.older = held.older.catch(() => {}).then(() => loadPages(max));
+    return held.older;
+  };
+  const showOlder = () => loadOlder(held.listed.length + 1).catch(notifyError);
+  useEffect(() => {
+    load().then(() => loadOlder(EAGER)).catch(notifyError);
+    return () => { held.gone = true; };
+  }, []);
   const forget = (ids) => {
-    setListed((all) => all.filter((each) => !ids.includes(each.id)));
+    const rest = held.listed.filter(({id}) => !ids.includes(id));
+    if (ids.includes(held.cursor)) held.cursor = rest.at(-1)?.id ?? '';
+    set(rest, held.hasMore);
     load();
   };
-  return {listed, hasMore, load, forget};
+  return {...shown, load, loadOlder, showOlder, forget};
 }
 
 function useModels() {
@@ -84,20 +113,22 @@ function messageBefore(entries, index) {
 }
 
 export function ChatView({argument}) {
-  const {listed, hasMore, load, forget} = useConversations();
+  const {listed, hasMore, load, loadOlder, showOlder, forget} = useConversations();
   const served = useModels();
   const settings = useStore(preferences);
-  const session = useMemo(() => new ChatSession((made) => {
+  const session = useMemo(() => new ChatSession((made, removed = []) => {
     if (made !== '') go('chat', made, true);
-    load();
+    forget(removed);
   }), []);
   const chat = useStore(session.state);
   const [place, setPlace] = useState({atEnd: true, above: 0});
   const [sideOpen, setSideOpen] = useState(false);
   const [settingsOpen, setSettingsOpen] = useState(false);
   const [importing, setImporting] = useState('');
+  const [exporting, setExporting] = useState(false);
   const [drops, setDrops] = useState(false);
   const list = useRef(null);
+  const settingsButton = useRef(null);
 
   useEffect(() => {
     session.open(argument).then(() => list.current?.toEnd());
@@ -115,16 +146,17 @@ export function ChatView({argument}) {
       served?.[0];
   const read = readSettings(settings, model?.max_model_len);
   const invalid = Object.keys(read.errors).length > 0;
-  const busy = chat.running !== null;
+  const busy = chat.running !== null || chat.sending;
   const attached = useFiles(model);
   const toEnd = () => list.current.toEnd();
-  const send = (text) => {
+  const send = (text, onTaken) => {
     toEnd();
-    session.send(text, model.id, read);
+    session.send(text, model.id, read, onTaken);
   };
-  const branch = async (entry, text) => {
+  const branch = (entry, text) => {
     toEnd();
-    await session.branch(entry, text, model.id, read, listed);
+    // The element that had the focus goes.
+    session.branch(entry, text, model.id, read, listed, () => list.current?.focus());
   };
   const toStart = async () => {
     await session.loadStart();
@@ -138,21 +170,29 @@ export function ChatView({argument}) {
   };
   const onDeleted = (ids) => {
     forget(ids);
-    session.tellTabs();
+    session.notifyTabs('', ids);
     if (ids.includes(chat.id)) go('chat', '', true);
   };
   const exportChat = async () => {
     const {title = ''} = chat.metadata;
-    download(`${title || 'chat'}.json`, exportOf(title, await session.allItems()));
+    setExporting(true);
+    try {
+      download(`${title || 'chat'}.json`, exportOf(title, await session.allItems()));
+    } catch (error) {
+      if (error.name !== 'AbortError') notify(`${error.message}. Nothing was exported.`.replace('..', '.'), 'bad');
+    }
+    setExporting(false);
   };
   const importChat = async ([file]) => {
+    const from = route.value;
     try {
       if (file.size > MOST_BYTES) throw new Error('The file has more than 8 MiB');
       const {title, items} = readExport(await file.text());
       setImporting('Importing…');
       const made = await storeConversation({title}, items, (stored) => setImporting(`Importing: ${stored} of ${items.length}`));
       await load();
-      go('chat', made.id);
+      session.notifyTabs();
+      if (route.value === from) go('chat', made.id);  // else the reader has gone elsewhere
       notify('Imported');
     } catch (error) {
       notify(`${error.message}. Nothing was imported.`.replace('..', '.'), 'bad');
@@ -196,9 +236,9 @@ export function ChatView({argument}) {
 
   return html`
     <div class="chat">
-      <${ConversationList} listed=${listed} current=${chat.id} hasMore=${hasMore} onMore=${() => load(listed.at(-1).id)}
+      <${ConversationList} listed=${listed} current=${chat.id} hasMore=${hasMore} onMore=${showOlder} onAll=${() => loadOlder()}
                            onNew=${fresh} onDeleted=${onDeleted} open=${sideOpen} onClose=${() => setSideOpen(false)}
-                           onRenamed=${(id, title) => session.renamed(id, title)} onImport=${importChat} importing=${importing} />
+                           onRenamed=${(ids, title) => session.renamed(ids, title)} onImport=${importChat} importing=${importing} />
       <section class="thread-pane" aria-label="Conversation" onDrop=${onDrop}
                onDragOver=${(event) => { if (event.dataTransfer.types.includes('Files')) { event.preventDefault(); setDrops(true); } }}
                onDragLeave=${(event) => { if (!event.currentTarget.contains(event.relatedTarget)) setDrops(false); }}>
@@ -212,15 +252,17 @@ export function ChatView({argument}) {
             ${(served ?? []).map((each) => html`<option value=${each.id}>${each.id}</option>`)}
           </select>
           <span class="spacer"></span>
-          ${chat.entries.length > 0 && html`<button type="button" onClick=${exportChat}>
+          ${chat.entries.length > 0 && html`<button type="button" disabled=${exporting} onClick=${exportChat}>
             <${Icon} path="M12 4v11m-4-4 4 4 4-4M5 20h14" /><span>Export</span></button>`}
-          <button type="button" aria-expanded=${settingsOpen} onClick=${() => setSettingsOpen(!settingsOpen)}>
+          <button type="button" ref=${settingsButton} aria-expanded=${settingsOpen} onClick=${() => setSettingsOpen(!settingsOpen)}>
             <${Icon} path="M4 7h9m5 0h2M4 17h2m5 0h9M13 7a2.5 2.5 0 1 0 5 0 2.5 2.5 0 1 0-5 0M6 17a2.5 2.5 0 1 0 5 0 2.5 2.5 0 1 0-5 0" />
             <span>Settings${invalid ? ' (!)' : ''}</span></button>
         </div>
         <div class="thread-place">
           <${VirtualList} rows=${rows} label="Messages" control=${list} attributes=${attributes} onHome=${toStart} before=${html`
-              ${chat.loadError && html`<p class="notice bad" role="alert">${chat.loadError.message}</p>`}
+              ${chat.loadError && html`
+                <div class="notice bad row" role="alert"><span class="grow">${chat.loadError.message}</span>
+                  <button type="button" onClick=${() => session.open(chat.id)}>Try again</button></div>`}
               ${count === 0 && chat.loading && html`<p class="empty">Loading…</p>`}
               ${count === 0 && !chat.loading && !chat.loadError && html`
                 <div class="empty"><h1>${served?.length === 0 ? 'No model generates text here' : 'What would you like to know?'}</h1>
@@ -232,10 +274,13 @@ export function ChatView({argument}) {
           </div>
           ${drops && html`<div class="drop" aria-hidden="true">Drop text files to ask about them</div>`}
         </div>
-        <${Composer} disabled=${!model || invalid} running=${busy} attached=${attached} onSend=${send} onStop=${() => session.stop()}
+        <${Composer} disabled=${!model || invalid} running=${chat.running !== null} sending=${chat.sending} attached=${attached} onSend=${send} onStop=${() => session.stop()}
                      hint=${invalid ? 'A setting is out of its range' : ''} />
       </section>
       ${settingsOpen && html`
-        <${ChatSettings} settings=${settings} errors=${read.errors} model=${model} onClose=${() => setSettingsOpen(false)} />`}
+        <${ChatSettings} settings=${settings} errors=${read.errors} model=${model} onClose=${() => {
+          setSettingsOpen(false);
+          settingsButton.current.focus();
+        }} />`}
     </div>`;
 }
