@@ -28,8 +28,8 @@ export function ChatSettings({settings, errors, model, onClose}) {
         <${Text} name="system" title="System prompt" settings=${settings} errors=${errors} hint="For new conversations." />
         <div class="pairs">${Object.entries(RANGES).map(([name, range]) => html`
           <${Field} key=${name} title=${range.title} error=${errors[name]}>${(attributes) => html`
-            <input ...${attributes} type="number" inputmode="decimal" min=${range.least} step=${range.step}
-                   max=${name === 'maxTokens' ? model?.max_model_len ?? range.most : range.most}
+            <input ...${attributes} type="number" inputmode="decimal" min=${range.min} step=${range.step}
+                   max=${name === 'maxTokens' ? model?.max_model_len ?? range.max : range.max}
                    placeholder=${defaults[range.field] ?? 'default'} value=${settings[name]}
                    onInput=${(event) => preferences.merge({[name]: event.target.value})} />`}<//>`)}
         <${Field} title="Reasoning effort">${(attributes) => html`

@@ -24,14 +24,14 @@ export function useFiles(model) {
     for (const each of picked) {
       try {
         const file = await readTextFile(each);
-        if (held.files.some(({name}) => name === file.name)) throw new Error(`${file.name} is there already`);
+        if (held.files.some(({name}) => name === file.name)) throw new Error(`${file.name} is already attached`);
         file.tokens = model ? await countTokens(model.id, joinFiles([file], '')) : 0;
         const all = held.files;
         const tokens = all.reduce((sum, other) => sum + other.tokens, file.tokens);
-        const most = (model?.max_model_len ?? Infinity) - ANSWER_TOKENS;
-        if (tokens > most) {
-          const more = all.length > 0 ? `the files have ${count(tokens)} tokens with ${file.name}` : `${file.name} has ${count(tokens)} tokens`;
-          throw new Error(`${more}; ${model.id} reads at most ${count(most)}`);
+        const max = (model?.max_model_len ?? Infinity) - ANSWER_TOKENS;
+        if (tokens > max) {
+          const more = all.length > 0 ? `with ${file.name} the files have ${count(tokens)} tokens` : `${file.name} has ${count(tokens)} tokens`;
+          throw new Error(`${more}; ${model.id} reads at most ${count(max)}`);
         }
         set([...all, file]);
       } catch (error) {
@@ -81,19 +81,21 @@ export function Composer({disabled, running, sending, attached, onSend, onStop, 
             ${files.map((file) => html`
               <li class="chip" key=${file.name}><span class="chip-name" title=${file.name}>${file.name}</span>
                 <span class="chip-size">${file.tokens > 0 ? `${count(file.tokens)} tokens` : bytes(file.bytes)}</span>
-                <button type="button" class="quiet small" disabled=${sending} aria-label=${`Remove ${file.name}`} onClick=${() => remove(file)}>✕</button></li>`)}
+                <button type="button" class="quiet small" disabled=${sending} aria-label=${`Remove ${file.name}`}
+                        onClick=${() => remove(file)}>✕</button></li>`)}
           </ul>`}
         <div class="composer-row">
           <${FileButton} multiple className="quiet icon" disabled=${sending} label="Attach text files" onFiles=${add}>
             <${Icon} path=${CLIP} /><//>
           <label class="visually-hidden" for="message">Message</label>
-          <textarea id="message" ref=${field} rows="1" dir="auto" readonly=${sending} placeholder=${files.length > 0 ? 'Ask about the files' : 'Message'} value=${text}
-                    onInput=${(event) => setText(event.target.value)} onKeyDown=${onKeyDown} onPaste=${onPaste}></textarea>
+          <textarea id="message" ref=${field} rows="1" dir="auto" readonly=${sending} value=${text}
+                    placeholder=${files.length > 0 ? 'Ask about the files' : 'Message'} onInput=${(event) => setText(event.target.value)} onKeyDown=${onKeyDown} onPaste=${onPaste}></textarea>
           ${running
             ? html`<button type="button" onClick=${onStop}>Stop</button>`
             : html`<button class="primary" disabled=${blocked}>Send</button>`}
         </div>
       </form>
-      <p class="hint"><span>Enter sends, Shift+Enter begins a line</span><span role="status">${reading ? 'Reading files…' : sending ? 'Sending…' : hint}</span></p>
+      <p class="hint"><span>Enter sends, Shift+Enter begins a line</span>
+        <span role="status">${reading ? 'Reading files…' : sending ? 'Sending…' : hint}</span></p>
     </div>`;
 }

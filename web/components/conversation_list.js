@@ -23,7 +23,8 @@ function Rename({chat, onRename, onClose}) {
     <${Dialog} title="Rename this conversation" onClose=${onClose}>
       <form class="stack" onSubmit=${submit}>
         <${Field} title="Title">${(attributes) => html`
-          <input ...${attributes} dir="auto" required maxlength=${MAX_TITLE} value=${title} onInput=${(event) => setTitle(event.target.value)} />`}<//>
+          <input ...${attributes} dir="auto" required maxlength=${MAX_TITLE} value=${title}
+                 onInput=${(event) => setTitle(event.target.value)} />`}<//>
         <div class="row end"><button type="button" onClick=${onClose}>Cancel</button>
           <button class="primary" disabled=${title.trim() === ''}>Rename</button></div>
       </form>

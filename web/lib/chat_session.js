@@ -12,8 +12,8 @@ import {Store} from './store.js';
 import {runTool} from './tools.js';
 
 const PAGE = 100;            // items that are fetched at once
-const MOST_AT_ONCE = 20;     // items that the server takes at once
-const MOST_TOOL_ROUNDS = 8;  // requests of one turn whose calls the page answers by itself
+const MAX_AT_ONCE = 20;     // items that the server takes at once
+const MAX_TOOL_ROUNDS = 8;  // requests of one turn whose calls the page answers by itself
 const STOP_PATIENCE_MS = 3000;  // after it a stopped answer ends in the page, whether or not the server has confirmed
 const TITLE_CHARACTERS = 60;
 
@@ -60,11 +60,11 @@ const tabs = typeof BroadcastChannel === 'undefined' ? null : new BroadcastChann
 
 // Stores a conversation with all these items, which are as the API takes them. `onProgress`: how many are stored.
 export async function storeConversation(metadata, items, onProgress = () => {}) {
-  const made = await conversations.create(metadata, items.slice(0, MOST_AT_ONCE));
+  const made = await conversations.create(metadata, items.slice(0, MAX_AT_ONCE));
   try {
-    for (let at = MOST_AT_ONCE; at < items.length; at += MOST_AT_ONCE) {
+    for (let at = MAX_AT_ONCE; at < items.length; at += MAX_AT_ONCE) {
       onProgress(at);
-      await conversations.append(made.id, items.slice(at, at + MOST_AT_ONCE));
+      await conversations.append(made.id, items.slice(at, at + MAX_AT_ONCE));
     }
   } catch (error) {
     await conversations.remove(made.id).catch(() => {});
@@ -355,7 +355,7 @@ export class ChatSession {
     this.#set({failure: null});
     this.#show();
     let next = input;
-    for (let round = 0; round < MOST_TOOL_ROUNDS && next.length > 0; ++round) {
+    for (let round = 0; round < MAX_TOOL_ROUNDS && next.length > 0; ++round) {
       const body = {truncation: 'auto', ...settings.body, model, conversation: id, input: next};
       const ended = await this.#runOnce(body, signal);
       if (ended === null) break;

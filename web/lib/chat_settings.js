@@ -3,11 +3,11 @@ import {DEMO_TOOLS, definitionOf} from './tools.js';
 
 // Ranges of the server (docs/http.md).
 export const RANGES = {
-  temperature: {least: 0, most: 2, step: 0.1, field: 'temperature', title: 'Temperature'},
-  topP: {least: 0, most: 1, step: 0.05, field: 'top_p', title: 'Top p'},
-  maxTokens: {least: 16, most: 1 << 20, step: 1, field: 'max_output_tokens', title: 'Longest answer (tokens)'},
-  thinkingTokens: {least: 0, most: 1 << 20, step: 1, field: 'thinking_token_budget', title: 'Longest reasoning (tokens)'},
-  seed: {least: 0, most: Number.MAX_SAFE_INTEGER, step: 1, field: 'seed', title: 'Seed'},
+  temperature: {min: 0, max: 2, step: 0.1, field: 'temperature', title: 'Temperature'},
+  topP: {min: 0, max: 1, step: 0.05, field: 'top_p', title: 'Top p'},
+  maxTokens: {min: 16, max: 1 << 20, step: 1, field: 'max_output_tokens', title: 'Longest answer (tokens)'},
+  thinkingTokens: {min: 0, max: 1 << 20, step: 1, field: 'thinking_token_budget', title: 'Longest reasoning (tokens)'},
+  seed: {min: 0, max: Number.MAX_SAFE_INTEGER, step: 1, field: 'seed', title: 'Seed'},
 };
 
 const readJson = (text, errors, name, isRight, what) => {
@@ -17,7 +17,7 @@ const readJson = (text, errors, name, isRight, what) => {
     if (isRight(value)) return value;
     errors[name] = `This must be ${what}.`;
   } catch (error) {
-    errors[name] = `This is no JSON: ${error.message}`;
+    errors[name] = `Invalid JSON: ${error.message}`;
   }
   return null;
 };
@@ -28,9 +28,9 @@ export function readSettings(settings, contextTokens = Infinity) {
   for (const [name, range] of Object.entries(RANGES)) {
     if (settings[name] === '') continue;
     const value = Number(settings[name]);
-    const most = name === 'maxTokens' ? Math.min(range.most, contextTokens) : range.most;
-    if (!(value >= range.least && value <= most) || (range.step === 1 && !Number.isInteger(value))) {
-      errors[name] = `${range.title}: ${range.least} to ${most}`;
+    const max = name === 'maxTokens' ? Math.min(range.max, contextTokens) : range.max;
+    if (!(value >= range.min && value <= max) || (range.step === 1 && !Number.isInteger(value))) {
+      errors[name] = `${range.title}: ${range.min} to ${max}`;
     } else {
       body[range.field] = value;
     }

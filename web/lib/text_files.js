@@ -1,19 +1,19 @@
 // Text files to ask about. They stand in front of a message's text, each as a code block with its name, so that every model
 // and every client reads them; the page shows them folded.
 
-const MOST_BYTES = 1 << 20;
+const MAX_BYTES = 1 << 20;
 
 // Reads a File of the browser. Resolves with {name, text, bytes}; rejects with an Error that says why not.
 export async function readTextFile(file) {
   const name = file.name.replaceAll(/[`\s]+/g, ' ');
   if (file.size === 0) throw new Error(`${name} is empty`);
-  if (file.size > MOST_BYTES) throw new Error(`${name} has ${(file.size / MOST_BYTES).toFixed(1)} MiB, limit 1 MiB; send a part of it`);
+  if (file.size > MAX_BYTES) throw new Error(`${name} has ${(file.size / MAX_BYTES).toFixed(1)} MiB, limit 1 MiB; send a part of it`);
   const bytes = await file.arrayBuffer();
   let text;
   try {
     text = new TextDecoder('utf-8', {fatal: true}).decode(bytes);
   } catch {
-    throw new Error(`${name} is no text in UTF-8; only text files can be read`);
+    throw new Error(`${name} is not UTF-8 text; only text files can be read`);
   }
   if (text.includes('\0')) throw new Error(`${name} is a binary file; only text files can be read`);
   return {name, text: text.replaceAll('\r\n', '\n'), bytes: file.size};

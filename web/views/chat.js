@@ -2,7 +2,7 @@
 import {html, useEffect, useMemo, useRef, useState} from '../lib/preact.js';
 import {conversations, models as fetchModels} from '../lib/api.js';
 import {variantsOf} from '../lib/branches.js';
-import {MOST_BYTES, exportOf, readExport} from '../lib/chat_files.js';
+import {MAX_BYTES, exportOf, readExport} from '../lib/chat_files.js';
 import {ChatSession, storeConversation} from '../lib/chat_session.js';
 import {readSettings} from '../lib/chat_settings.js';
 import {notify, notifyError} from '../lib/notices.js';
@@ -186,7 +186,7 @@ export function ChatView({argument}) {
   const importChat = async ([file]) => {
     const from = route.value;
     try {
-      if (file.size > MOST_BYTES) throw new Error('The file has more than 8 MiB');
+      if (file.size > MAX_BYTES) throw new Error('The file is larger than 8 MiB');
       const {title, items} = readExport(await file.text());
       setImporting('Importing…');
       const made = await storeConversation({title}, items, (stored) => setImporting(`Importing: ${stored} of ${items.length}`));
@@ -274,8 +274,8 @@ export function ChatView({argument}) {
           </div>
           ${drops && html`<div class="drop" aria-hidden="true">Drop text files to ask about them</div>`}
         </div>
-        <${Composer} disabled=${!model || invalid} running=${chat.running !== null} sending=${chat.sending} attached=${attached} onSend=${send} onStop=${() => session.stop()}
-                     hint=${invalid ? 'A setting is out of its range' : ''} />
+        <${Composer} disabled=${!model || invalid} running=${chat.running !== null} sending=${chat.sending}
+                     attached=${attached} onSend=${send} onStop=${() => session.stop()} hint=${invalid ? 'A setting is invalid' : ''} />
       </section>
       ${settingsOpen && html`
         <${ChatSettings} settings=${settings} errors=${read.errors} model=${model} onClose=${() => {
