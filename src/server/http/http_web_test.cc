@@ -59,8 +59,10 @@ TEST_F(WebTest, EachFileHasItsTypeItsTagAndThePolicy) {
     const std::string policy(plain.Header("content-security-policy"));
     EXPECT_THAT(policy, HasSubstr("default-src 'none'; script-src 'self'; style-src 'self'"));
     EXPECT_THAT(policy, Not(HasSubstr("unsafe")));
+    EXPECT_THAT(policy, HasSubstr("img-src 'self';"));
     const RawResponse zipped = Ask(Get(path, "Accept-Encoding: gzip, br\r\n"));
     EXPECT_EQ(zipped.Header("content-encoding"), "gzip");
+    EXPECT_NE(zipped.Header("etag"), plain.Header("etag")) << "other bytes, another strong tag";
     const Result<std::string> inflated =
         protocol::Inflate(protocol::Coding::kGzip, zipped.body, file.size);
     ASSERT_TRUE(inflated.ok()) << path;
@@ -81,6 +83,17 @@ TEST_F(WebTest, AFileThatTheBrowserHasIsNotSentAgain) {
     EXPECT_EQ(same.Header("etag"), tag);
   }
   EXPECT_EQ(Ask(Get("/web/app.js", "If-None-Match: \"x\"\r\n")).status, 200);
+}
+
+TEST_F(WebTest, ATagHoldsForItsCodingOnly) {
+  Start(WebMode::kOn);
+  const std::string gzip = "Accept-Encoding: gzip\r\n";
+  const std::string plain_tag(Ask(Get("/web/app.js")).Header("etag"));
+  const std::string gzip_tag(Ask(Get("/web/app.js", gzip)).Header("etag"));
+  const auto known = [](const std::string& tag) { return "If-None-Match: " + tag + "\r\n"; };
+  EXPECT_EQ(Ask(Get("/web/app.js", gzip + known(gzip_tag))).status, 304);
+  EXPECT_EQ(Ask(Get("/web/app.js", gzip + known(plain_tag))).status, 200);
+  EXPECT_EQ(Ask(Get("/web/app.js", known(gzip_tag))).status, 200);
 }
 
 TEST_F(WebTest, OtherPathsAreNoFiles) {

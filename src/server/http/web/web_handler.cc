@@ -18,9 +18,9 @@ namespace {
 // Nothing but the page's own files is run or shown, and only this server is asked. Text of a model
 // becomes elements through DOMPurify alone, whose policy is the one trusted type.
 constexpr std::string_view kPolicy =
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; "
-    "connect-src 'self'; manifest-src 'self'; form-action 'none'; base-uri 'none'; "
-    "frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types dompurify";
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
+    "connect-src 'self'; form-action 'none'; base-uri 'none'; frame-ancestors 'none'; "
+    "require-trusted-types-for 'script'; trusted-types dompurify";
 
 constexpr std::string_view kIndex = "index.html";
 
@@ -78,13 +78,18 @@ class WebHandler final : public Handler {
   }
   void Send(const WebFile& file, bool root) {
     const HttpRequest& request = connection_.request();
-    HeaderList headers = {{"ETag", std::string(file.etag)},
+    const std::string* const accepts = request.Find("accept-encoding");
+    const bool gzip = accepts != nullptr && AcceptedCoding(*accepts) == protocol::Coding::kGzip;
+    // A strong tag names bytes, so each coding has its own (RFC 9110, 8.8.3).
+    std::string etag(file.etag);
+    if (gzip) etag.insert(etag.size() - 1, "-gzip");
+    HeaderList headers = {{"ETag", etag},
                           // It is asked for each time, and answered with 304: a new program has
                           // new files under the same names.
                           {"Cache-Control", "no-cache"},
                           {"Vary", root ? "Accept, Accept-Encoding" : "Accept-Encoding"}};
     const std::string* const known = request.Find("if-none-match");
-    if (known != nullptr && Matches(*known, file.etag))
+    if (known != nullptr && Matches(*known, etag))
       return connection_.Respond(304, std::move(headers), "");
     headers.emplace_back("Content-Type", MediaTypeOf(file));
     headers.emplace_back("Content-Security-Policy", kPolicy);
@@ -92,8 +97,7 @@ class WebHandler final : public Handler {
     headers.emplace_back("Cross-Origin-Opener-Policy", "same-origin");
     headers.emplace_back("Cross-Origin-Resource-Policy", "same-origin");
     headers.emplace_back("X-Frame-Options", "DENY");
-    const std::string* const accepts = request.Find("accept-encoding");
-    if (accepts != nullptr && AcceptedCoding(*accepts) == protocol::Coding::kGzip) {
+    if (gzip) {
       headers.emplace_back("Content-Encoding", "gzip");
       return connection_.Respond(200, std::move(headers), std::string(file.compressed()));
     }
