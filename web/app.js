@@ -1,12 +1,13 @@
 // The frame of the page: navigation, the view of the address, the key, notices.
-import {html, render, useEffect, useState} from './lib/preact.js';
-import {config, me, session, signOut} from './lib/api.js';
+import {Component, html, render, useEffect, useRef, useState} from './lib/preact.js';
+import {config, me, ownerOf, session, signOut} from './lib/api.js';
 import {Dialog} from './components/dialog.js';
-import {announcement, dismiss, notices, notifyError} from './lib/notices.js';
-import {applyTheme, preferences} from './lib/preferences.js';
+import {announcement, notify, notifyError} from './lib/notices.js';
+import {applyTheme, forgetSettings, keepSettingsFor, preferences} from './lib/preferences.js';
 import {addressOf, route} from './lib/route.js';
 import {useStore} from './lib/store.js';
 import {SignIn, SignInForm} from './components/sign_in.js';
+import {Toasts} from './components/toasts.js';
 import {BenchmarksView} from './views/benchmarks.js';
 import {ChatView} from './views/chat.js';
 import {JobsView} from './views/jobs.js';
@@ -36,31 +37,86 @@ function ThemePicker() {
     </select>`;
 }
 
-function Toasts() {
+function Failure({title, error, onRetry}) {
   return html`
-    <div class="toasts" role="status">
-      ${useStore(notices).map((notice) => html`
-        <div class=${`toast ${notice.kind}`} key=${notice.id}>
-          <span>${notice.text}</span>
-          <button type="button" class="quiet small" aria-label="Dismiss" onClick=${() => dismiss(notice.id)}>✕</button>
-        </div>`)}
-    </div>`;
+    <div class="page"><div class="inner stack">
+      <div class="page-head"><h1>${title}</h1></div>
+      <p class="notice bad" role="alert">${error.message}</p>
+      <div class="row"><button type="button" onClick=${onRetry}>Try again</button></div>
+    </div></div>`;
+}
+
+// A view that throws leaves the rest of the page. It is shown again on request, or with another argument.
+class Boundary extends Component {
+  state = {fault: null};
+
+  componentDidCatch(fault) {
+    console.error(fault);
+    this.setState({fault});
+  }
+
+  componentDidUpdate({argument}) {
+    if (this.state.fault !== null && argument !== this.props.argument) this.setState({fault: null});
+  }
+
+  render({children}, {fault}) {
+    if (fault === null) return children;
+    return html`<${Failure} title="This view has failed" error=${fault} onRetry=${() => this.setState({fault: null})} />`;
+  }
+}
+
+const RETRY_MS = 5000;
+
+// What the server says of itself and of the caller; `left`, `key`, `asksKey`: of the session.
+function useCaller({key, needed, left}) {
+  const [server, setServer] = useState(null);
+  const [caller, setCaller] = useState(null);
+  const [failure, setFailure] = useState(null);
+  const [tries, setTries] = useState(0);
+  const known = useRef(null);
+  known.current = caller;
+  const retry = () => {
+    setFailure(null);
+    setTries((number) => number + 1);
+  };
+  useEffect(() => { if (server === null) config().then(setServer).catch(setFailure); }, [tries]);
+  const asksKey = needed || (server?.keys && key === '');
+  useEffect(() => {
+    if (left) {
+      setCaller(null);
+      forgetSettings();
+    }
+    if (server === null || asksKey) return undefined;
+    // An answer for an earlier key must not replace a later one.
+    let current = true, timer;
+    me().then((found) => {
+      if (!current) return;
+      if (known.current !== null && ownerOf(found) !== ownerOf(known.current)) {
+        notify('The new key belongs to another user: what waited for a key was not sent', 'bad');
+      }
+      keepSettingsFor(ownerOf(found));
+      setCaller(found);
+    }).catch((error) => {
+      if (!current || error.status === 401) return;  // the form for the key says why
+      if (known.current === null) return setFailure(error);
+      notifyError(error);
+      timer = setTimeout(retry, RETRY_MS);
+    });
+    return () => {
+      current = false;
+      clearTimeout(timer);
+    };
+  }, [server, asksKey, key, left, tries]);
+  return {server, caller, asksKey, failure, retry};
 }
 
 function App() {
   const {view, argument} = useStore(route);
   const {key, needed, left, why} = useStore(session);
-  const [server, setServer] = useState(null);
-  const [caller, setCaller] = useState(null);
-  useEffect(() => { config().then(setServer).catch(notifyError); }, []);
-  const asksKey = needed || (server?.keys && key === '');
-  useEffect(() => {
-    if (left) setCaller(null);
-    if (server !== null && !asksKey) me().then(setCaller).catch(notifyError);
-  }, [server, asksKey, key, left]);
+  const {server, caller, asksKey, failure, retry} = useCaller({key, needed, left});
   // A view outlives a key, and another key of the same owner takes over.
   const ends = needed && !left && caller !== null;
-  const owner = caller === null ? '' : `${caller.tenant} ${caller.kind === 'key' ? '' : caller.id}`;
+  const owner = caller === null ? '' : ownerOf(caller);
   const views = caller === null ? [] : VIEWS.filter((each) => each.may(caller));
   const chosen = views.find((each) => each.name === view) ?? VIEWS[0];
   useEffect(() => {
@@ -85,13 +141,15 @@ function App() {
       </header>
       <main id="main" tabindex="-1">
         ${server !== null && asksKey && !ends ? html`<${SignIn} why=${why} />`
+          : failure !== null ? html`<${Failure} title="The page could not be loaded" error=${failure} onRetry=${retry} />`
           : caller === null ? html`<p class="empty">Loading…</p>`
-          : shut ? html`<p class="empty">This page is for administrators: it needs a key with the scope admin. The API works with yours.</p>`
-          : html`<${chosen.component} key=${`${chosen.name} ${owner}`} argument=${argument} admin=${caller.admin} caller=${caller} />`}
+          : shut ? html`<p class="empty">This page is for administrators: it needs a key with the scope admin. Your key works with the API.</p>`
+          : html`<${Boundary} key=${`${chosen.name} ${owner}`} argument=${argument}>
+              <${chosen.component} argument=${argument} admin=${caller.admin} caller=${caller} /><//>`}
       </main>
       ${ends && html`
         <${Dialog} title="Sign in again" onClose=${() => { if (session.value.needed) signOut(); }}>
-          <p>The key has ended. What is shown stays, and goes on with another key.</p>
+          <p>The key expired or was revoked. Sign in again to continue: what is shown stays.</p>
           <${SignInForm} why=${why} />
         <//>`}
       <${Toasts} />

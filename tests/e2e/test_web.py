@@ -1109,6 +1109,48 @@ class Access(BrowserCase):
             expect(answers(page)).to_have_count(3)
             expect(answers(page).last).to_contain_text(ANSWERED)
 
+    def test_nothing_is_sent_with_the_key_of_another_owner(self):
+        self.expected_faults = ("401", "403")
+        with tempfile.TemporaryDirectory() as store:
+            secrets = {name: make_key(store, name, "--tenant", name) for name in ("ann", "bob", "cid")}
+            server = Server("--store", store, *OPTIONS, model="main=" + stand_in())
+            self.addCleanup(server.stop)
+
+            def sign_in(name):
+                page.get_by_label("Key", exact=True).fill(secrets[name])
+                page.get_by_role("button", name="Sign in").click()
+
+            def end(name):
+                subprocess.run([os.environ["E2E_BINARY"], "keys", "revoke", name, "--store", store], check=True, capture_output=True)
+                send(page, f"Of {name} alone")
+                expect(page.get_by_role("dialog", name="Sign in again")).to_be_visible()
+
+            def check_nothing_of(others, name):
+                expect(page.get_by_label("Message", exact=True)).to_have_value("")
+                page.get_by_role("link", name="Models").click()
+                expect(page.get_by_role("rowheader", name="main")).to_be_visible()
+                listed = server.get("/v1/conversations", headers={"Authorization": f"Bearer {secrets[name]}"})[2]
+                self.assertEqual(json.loads(listed)["data"], [], others)
+                page.get_by_role("link", name="Chat").click()
+            page = self.open(server.url)
+            sign_in("ann")
+            page.get_by_role("button", name="Settings").click()
+            page.get_by_label("System prompt").fill("A secret of ann")
+            end("ann")
+            # Out by closing the dialog, and another one signs in.
+            page.keyboard.press("Escape")
+            expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
+            self.assertNotIn("secret", page.evaluate("JSON.stringify(localStorage)"))
+            sign_in("bob")
+            check_nothing_of("ann", "bob")
+            page.get_by_role("button", name="Settings").click()
+            expect(page.get_by_label("System prompt")).to_have_value("")
+            # Another owner's key in place of one that ended.
+            end("bob")
+            sign_in("cid")
+            expect(page.locator(".toast.bad", has_text="belongs to another user")).to_be_visible()
+            check_nothing_of("bob", "cid")
+
     def test_the_page_works_below_a_path(self):
         server = Server("--store", "memory", "--web-base", "/ai/tutti", *OPTIONS, model="main=" + stand_in())
         self.addCleanup(server.stop)
@@ -1210,14 +1252,40 @@ class Keys(BrowserCase):
             page.get_by_label("Key", exact=True).fill(secret)
             page.get_by_role("button", name="Sign in").click()
             page.get_by_role("link", name="Keys").click()
-            page.get_by_role("button", name="New key").click()
+            opener, dialog = page.get_by_role("button", name="New key"), page.get_by_role("dialog")
+            opener.click()
+            dialog.get_by_role("button", name="Cancel").click()
+            expect(dialog).to_have_count(0)
+            expect(opener).to_be_focused()
+            opener.click()
             check_rules(self, page, "new key")
+            # The padding is no place outside, and neither is the end of a selection.
+            box = dialog.bounding_box()
+            page.mouse.click(box["x"] + 6, box["y"] + 6)
+            page.get_by_label("Name", exact=True).fill("boss")
+            field = page.get_by_label("Name", exact=True).bounding_box()
+            page.mouse.move(field["x"] + 20, field["y"] + 10)
+            page.mouse.down()
+            page.mouse.move(5, 5)
+            page.mouse.up()
+            expect(page.get_by_label("Name", exact=True)).to_have_value("boss")
+            # A notice lies above the dialog and can be used.
+            page.get_by_label("Ends after (days)").fill("100000000")
+            page.get_by_role("button", name="Create").click()
+            toast = dialog.locator(".toast.bad")
+            expect(toast).to_be_visible()
+            check_rules(self, page, "an error in a dialog")
+            toast.get_by_role("button", name="Dismiss").click()
+            expect(toast).to_have_count(0)
+            page.get_by_label("Ends after (days)").fill("")
             page.get_by_label("Name", exact=True).fill("app")
             page.get_by_label("Tenant").fill("acme")
-            page.get_by_role("button", name="Make").click()
-            made = page.get_by_role("dialog").locator("pre").inner_text()
+            page.get_by_role("button", name="Create").click()
+            page.mouse.click(5, 5)
+            made = dialog.locator("pre").inner_text()
             self.assertEqual(server.get("/v1/models", headers={"Authorization": f"Bearer {made}"})[0], 200)
             page.get_by_role("button", name="Done").click()
+            expect(opener).to_be_focused()
             row = page.locator("tr").filter(has=page.get_by_role("rowheader", name=re.compile("^app")))
             expect(row).to_contain_text("acme")
             self.assertEqual(page.content().count(made), 0, "it is shown once")

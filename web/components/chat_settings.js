@@ -49,7 +49,7 @@ export function ChatSettings({settings, errors, model, onClose}) {
                  hint="The page asks you for their results." />
         <${Text} name="schema" title="JSON schema of the answer" settings=${settings} errors=${errors} placeholder=${SCHEMA_EXAMPLE}
                  hint="Empty: free text." />
-        <div class="row"><button type="button" onClick=${() => preferences.merge({...DEFAULTS, theme: settings.theme, model: settings.model})}>
+        <div class="row"><button type="button" onClick=${() => preferences.merge({...DEFAULTS, theme: settings.theme, model: settings.model, owner: settings.owner})}>
           Reset</button></div>
       </div>
     </aside>`;

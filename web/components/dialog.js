@@ -1,18 +1,40 @@
-// A modal dialog: the browser keeps the focus inside, and Escape closes it.
+// A modal dialog: the browser keeps the focus inside, and Escape closes it. So does a click outside, unless `stays`. At its end
+// the focus returns to where it was.
 import {html, useEffect, useRef} from '../lib/preact.js';
+import {Toasts, layers} from './toasts.js';
 
 let made = 0;
 
-export function Dialog({title, onClose, children}) {
+// Whether the pointer is on the backdrop, which belongs to the dialog as its padding does.
+function isOutside({target, currentTarget, clientX: x, clientY: y}) {
+  const {left, right, top, bottom} = currentTarget.getBoundingClientRect();
+  return target === currentTarget && (x < left || x > right || y < top || y > bottom);
+}
+
+export function Dialog({title, onClose, stays = false, children}) {
   const element = useRef(null);
-  const id = useRef(`dialog-${++made}`);
+  const id = useRef(`dialog-${++made}`).current;
+  const pressedOutside = useRef(false);
+  const gone = useRef(false);
   useEffect(() => {
-    element.current.showModal();
+    const dialog = element.current;
+    dialog.showModal();
+    layers.set([...layers.value, id]);
+    return () => {
+      gone.current = true;
+      layers.set(layers.value.filter((each) => each !== id));
+      // An element that is only removed leaves the focus nowhere.
+      dialog.close();
+      if (document.activeElement === document.body) document.getElementById('main')?.focus();
+    };
   }, []);
+  // A selection of text may end outside, and is no click there.
+  const onClick = (event) => { if (!stays && pressedOutside.current && isOutside(event)) element.current.close(); };
   return html`
-    <dialog ref=${element} aria-labelledby=${id.current} onClose=${onClose}
-            onClick=${(event) => { if (event.target === element.current) element.current.close(); }}>
-      <div class="stack"><h2 id=${id.current}>${title}</h2>${children}</div>
+    <dialog ref=${element} aria-labelledby=${id} onClose=${() => { if (!gone.current) onClose(); }}
+            onPointerDown=${(event) => { pressedOutside.current = isOutside(event); }} onClick=${onClick}>
+      <div class="stack"><h2 id=${id}>${title}</h2>${children}</div>
+      <${Toasts} layer=${id} />
     </dialog>`;
 }
 

@@ -1,6 +1,6 @@
 // The server's API, as the page uses it. All requests go through request() and stream(): they add the key and turn every
 // failure into an ApiError.
-import {readEvents} from './sse.js';
+import {readEvents, readLines} from './sse.js';
 import {Store} from './store.js';
 
 // The page may be served below any path, so that addresses are relative to this file: ROOT/web/lib/api.js.
@@ -18,44 +18,94 @@ export class ApiError extends Error {
   }
 }
 
+// The session storage of this tab; a browser may forbid it, and then the key is not kept.
+function storedKey() {
+  try {
+    return sessionStorage.getItem(KEY) ?? '';
+  } catch {
+    return '';
+  }
+}
+
+function storeKey(key) {
+  try {
+    if (key === '') {
+      sessionStorage.removeItem(KEY);
+    } else {
+      sessionStorage.setItem(KEY, key);
+    }
+  } catch {
+    // The key stays in memory.
+  }
+}
+
 // {key, needed, left, why}: `needed` once the server has refused a request for want of a key; `left` if the user signed out.
-export const session = new Store({key: sessionStorage.getItem(KEY) ?? '', needed: false, left: false, why: ''});
+export const session = new Store({key: storedKey(), needed: false, left: false, why: ''});
+
+// The key that GET /v1/me accepted last, and its owner. The requests of a view are sent with keys of one owner only.
+let accepted = {key: null, owner: null};
+
+// Keys of a tenant see the same; other callers have an id of their own.
+export const ownerOf = ({tenant, kind, id}) => `${tenant} ${kind === 'key' ? '' : id}`;
 
 // Uses this key from now on. It stays in this page's memory, with `remember` in the session storage of this tab, and
 // nowhere else.
 export function signIn(key, remember) {
-  if (remember) {
-    sessionStorage.setItem(KEY, key);
-  } else {
-    sessionStorage.removeItem(KEY);
-  }
+  storeKey(remember ? key : '');
   session.set({key, needed: false, left: false, why: ''});
 }
 
+// Requests that wait for a key are rejected.
 export function signOut() {
-  sessionStorage.removeItem(KEY);
+  storeKey('');
+  accepted = {key: null, owner: null};
   session.set({key: '', needed: true, left: true, why: ''});
 }
 
 // The key ends (expired, revoked). What is shown stays, and requests wait for another key.
 export function askForKey(why) {
-  sessionStorage.removeItem(KEY);
+  storeKey('');
   session.set({key: '', needed: true, left: false, why});
 }
 
-// Resolves when there is a key.
+// Resolves when there is a key. Rejects with AbortError if the user signs out instead, or if `signal` is raised.
 function signedIn(signal) {
   return new Promise((resolve, reject) => {
-    const stop = session.subscribe(({key, needed}) => {
-      if (needed || key === '') return;
-      stop();
-      resolve();
-    });
-    signal?.addEventListener('abort', () => {
+    let stop = () => {};
+    const onAbort = () => {
       stop();
       reject(signal.reason);
-    }, {once: true});
+    };
+    const look = ({needed, left}) => {
+      if (needed && !left) return;
+      stop();
+      signal?.removeEventListener('abort', onAbort);
+      if (left) reject(new DOMException('signed out', 'AbortError')); else resolve();
+    };
+    if (signal?.aborted) return onAbort();
+    signal?.addEventListener('abort', onAbort);
+    stop = session.subscribe(look);
+    return look(session.value);
   });
+}
+
+// Resolves when there is a key that may send requests of `owner`, who is null before the first key was accepted. Rejects with
+// AbortError if the next key is another owner's; the frame of the page says so.
+async function ready(owner, signal) {
+  for (;;) {
+    if (session.value.needed) await signedIn(signal);
+    if (owner === null) return;
+    if (accepted.key !== session.value.key) {
+      try {
+        await me();
+      } catch (error) {
+        if (error.status !== 401) throw error;
+      }
+      continue;
+    }
+    if (accepted.owner === owner) return;
+    throw new DOMException('the new key belongs to another user', 'AbortError');
+  }
 }
 
 async function errorOf(response) {
@@ -76,9 +126,26 @@ async function errorOf(response) {
   return new ApiError(response.status, code, message, {param, retryAfterS: retry > 0 ? retry : null});
 }
 
-// `waits`: whether a request whose key has ended waits for another one; it was not carried out, so it is sent again.
-async function send(path, {method = 'GET', body, headers = {}, signal, waits = true} = {}) {
-  const {key} = session.value;
+// `waits`: whether a request whose key has ended waits for another one of the same owner; it was not carried out, so it is
+// sent again.
+async function send(path, options = {}) {
+  const {signal, waits = true} = options;
+  const {owner} = accepted;
+  for (;;) {
+    if (waits) await ready(owner, signal);
+    const {key} = session.value;
+    try {
+      return await sendOnce(path, key, options);
+    } catch (failure) {
+      if (failure.status !== 401) throw failure;
+      // Another request may have got a new key meanwhile.
+      if (session.value.key === key && !session.value.left) askForKey(key === '' ? '' : failure.message);
+      if (!waits) throw failure;
+    }
+  }
+}
+
+async function sendOnce(path, key, {method = 'GET', body, headers = {}, signal}) {
   const all = new Headers(headers);
   if (key !== '') all.set('Authorization', `Bearer ${key}`);
   if (body !== undefined) all.set('Content-Type', 'application/json');
@@ -93,13 +160,7 @@ async function send(path, {method = 'GET', body, headers = {}, signal, waits = t
     throw new ApiError(0, 'not_reached', 'the server cannot be reached');
   }
   if (response.ok) return response;
-  const failure = await errorOf(response);
-  if (failure.status !== 401) throw failure;
-  // Another request may have got a new key meanwhile.
-  if (session.value.key === key) askForKey(key === '' ? '' : failure.message);
-  if (key === '' || !waits) throw failure;
-  if (session.value.needed) await signedIn(signal);
-  return send(path, {method, body, headers, signal, waits});
+  throw await errorOf(response);
 }
 
 // The JSON of an answer; null for an empty one.
@@ -109,15 +170,28 @@ export async function request(path, options) {
   return text === '' ? null : JSON.parse(text);
 }
 
+// Calls `read` with `use`. Errors of `use` are rejected as they are, others as a lost connection.
+async function reading(read, use) {
+  let fault = null;
+  try {
+    await read((value) => {
+      try {
+        use(value);
+      } catch (error) {
+        fault = error;
+        throw error;
+      }
+    });
+  } catch (error) {
+    if (error === fault || error.name === 'AbortError') throw error;
+    throw new ApiError(0, 'not_reached', 'the connection was lost');
+  }
+}
+
 // Calls `onEvent` with each event {event, id, data} of a stream. Resolves when the stream has ended, which may be early.
 export async function stream(path, options, onEvent) {
   const response = await send(path, {...options, headers: {...options?.headers, Accept: 'text/event-stream'}});
-  try {
-    await readEvents(response, onEvent);
-  } catch (error) {
-    if (error.name === 'AbortError') throw error;
-    throw new ApiError(0, 'not_reached', 'the connection was lost');
-  }
+  await reading((use) => readEvents(response, use), onEvent);
 }
 
 // A WebSocket to a route. A browser cannot set its headers, so that the key is the first message.
@@ -132,9 +206,22 @@ export function openSocket(path) {
 
 // --- what the page may show ---
 
-export const config = () => request('web/config');
+export const config = () => request('web/config', {waits: false});
+
+let asked = {key: null, answer: null};  // a GET /v1/me in flight
+
 // The caller of the key: what it may do, and what the server offers.
-export const me = () => request('v1/me', {waits: false});
+export function me() {
+  const {key} = session.value;
+  if (asked.key === key) return asked.answer;
+  const mine = {key, answer: request('v1/me', {waits: false})};
+  asked = mine;
+  mine.answer.then((caller) => {
+    if (session.value.key === key && !session.value.needed) accepted = {key, owner: ownerOf(caller)};
+  }, () => {}).finally(() => { if (asked === mine) asked = {key: null, answer: null}; });
+  return mine.answer;
+}
+
 export const models = async () => (await request('v1/models')).data;
 
 // --- conversations ---
@@ -180,14 +267,5 @@ export async function countTokens(model, text) {
 // Calls `onLine` with each line of an answer that is JSON in lines (Ollama's routes).
 export async function requestLines(path, options, onLine) {
   const response = await send(path, options);
-  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
-  let rest = '';
-  for (;;) {
-    const {value, done} = await reader.read();
-    rest += value ?? '';
-    const lines = rest.split('\n');
-    rest = done ? '' : lines.pop();
-    for (const line of lines) if (line.trim() !== '') onLine(JSON.parse(line));
-    if (done) return;
-  }
+  await reading((use) => readLines(response, use), (line) => { if (line.trim() !== '') onLine(JSON.parse(line)); });
 }

@@ -1,4 +1,5 @@
-// What the user has chosen, kept in the browser: the theme and the settings of the chat. No key and no text of a dialog.
+// What the user has chosen, kept in the browser: the theme and the settings of the chat, among them the system prompt. No key
+// and no text of a dialog. The settings are of one owner (api.js): the next one does not see them.
 import {Store} from './store.js';
 
 const NAME = 'tutti.preferences';
@@ -6,7 +7,7 @@ const NAME = 'tutti.preferences';
 export const DEFAULTS = {
   theme: 'auto', model: '', system: '', temperature: '', topP: '', maxTokens: '', thinkingTokens: '', seed: '', effort: '',
   logprobs: '', demoTools: false,
-  ownTools: '', schema: '',
+  ownTools: '', schema: '', owner: '',
 };
 
 function read() {
@@ -19,13 +20,35 @@ function read() {
 
 export const preferences = new Store(read());
 
+let fromOtherTab = false;
+
 preferences.subscribe((value) => {
+  if (fromOtherTab) return;
   try {
     localStorage.setItem(NAME, JSON.stringify(value));
   } catch {
     // A full or forbidden storage loses only the choice.
   }
 });
+
+// Other tabs change the same settings; those of another owner are not taken, only the theme.
+window.addEventListener('storage', ({key}) => {
+  if (key !== NAME) return;
+  const next = read(), {owner} = preferences.value;
+  fromOtherTab = true;
+  preferences.merge(owner === '' || next.owner === owner ? next : {theme: next.theme});
+  fromOtherTab = false;
+});
+
+// Sign-out: all but the theme is forgotten.
+export const forgetSettings = () => preferences.set({...DEFAULTS, theme: preferences.value.theme});
+
+export function keepSettingsFor(owner) {
+  const {value} = preferences;
+  if (value.owner === owner) return;
+  if (value.owner !== '') forgetSettings();
+  preferences.merge({owner});
+}
 
 export function applyTheme({theme}) {
   if (theme === 'auto') {

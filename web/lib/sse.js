@@ -54,13 +54,32 @@ export class EventParser {
   }
 }
 
-// Calls `onEvent` for each event of a response's body. Resolves at the end of the body, rejects if the connection breaks.
-export async function readEvents(response, onEvent) {
-  const parser = new EventParser();
+// Calls `onText(text, done)` with each piece of a response's body, and at its end. If `onText` throws, the rest is not fetched.
+async function readText(response, onText) {
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
-  for (;;) {
-    const {value, done} = await reader.read();
-    if (done) return;
-    for (const event of parser.push(value)) onEvent(event);
+  try {
+    for (;;) {
+      const {value, done} = await reader.read();
+      onText(done ? '' : value, done);
+      if (done) return;
+    }
+  } finally {
+    reader.cancel().catch(() => {});
   }
+}
+
+// Calls `onEvent` for each event of a response's body. Resolves at the end of the body, rejects if the connection breaks.
+export function readEvents(response, onEvent) {
+  const parser = new EventParser();
+  return readText(response, (text) => parser.push(text).forEach(onEvent));
+}
+
+// Calls `onLine` for each line of a response's body.
+export function readLines(response, onLine) {
+  let rest = '';
+  return readText(response, (text, done) => {
+    const lines = (rest + text).split('\n');
+    rest = done ? '' : lines.pop();
+    lines.forEach(onLine);
+  });
 }

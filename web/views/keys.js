@@ -1,4 +1,4 @@
-// Keys of the server: make, show once, change limits, rotate, revoke. For admins.
+// Keys of the server: create with scopes and limits, show once, rotate, revoke. For admins.
 import {html, useEffect, useState} from '../lib/preact.js';
 import {request} from '../lib/api.js';
 import {dateTime} from '../lib/format.js';
@@ -39,7 +39,7 @@ function NewKey({onMade, onClose}) {
           <input ...${attributes} value=${name} required maxlength="64" spellcheck="false" onInput=${(event) => setName(event.target.value)} />`}<//>
         <${Field} title="Tenant" hint="Keys of a tenant share its limits and see its conversations. Empty: the tenant default.">${(attributes) => html`
           <input ...${attributes} value=${tenant} spellcheck="false" onInput=${(event) => setTenant(event.target.value)} />`}<//>
-        <fieldset><legend>May</legend><div class="row">
+        <fieldset><legend>Scopes</legend><div class="row">
           ${Object.entries(ROUTES).map(([route, title]) => html`
             <${Check} title=${title} checked=${routes.includes(route)}
                       onChange=${(on) => setRoutes(on ? [...routes, route] : routes.filter((each) => each !== route))} />`)}
@@ -49,18 +49,18 @@ function NewKey({onMade, onClose}) {
         <details class="fold"><summary>Limits</summary><div class="stack">
           ${Object.entries(LIMITS).map(([limit, title]) => html`
             <${Field} title=${title}>${(attributes) => html`
-              <input ...${attributes} type="number" min="1" step="1" value=${limits[limit] ?? ''} placeholder="the server's"
+              <input ...${attributes} type="number" min="1" step="1" value=${limits[limit] ?? ''} placeholder="server default"
                      onInput=${(event) => setLimits({...limits, [limit]: event.target.value})} />`}<//>`)}
         </div></details>
         <div class="row end"><button type="button" onClick=${onClose}>Cancel</button>
-          <button class="primary" disabled=${routes.length === 0}>Make</button></div>
+          <button class="primary" disabled=${routes.length === 0}>Create</button></div>
       </form>
     <//>`;
 }
 
 function Secret({made, onClose}) {
   return html`
-    <${Dialog} title="The new key" onClose=${onClose}>
+    <${Dialog} title="The new key" stays onClose=${onClose}>
       <p>Copy it now: the server keeps only a hash of it and cannot show it again.</p>
       <pre class="block" tabindex="0">${made.secret}</pre>
       <div class="row end"><button type="button" class="primary" onClick=${() => copy(made.secret)}>Copy</button>
@@ -105,7 +105,7 @@ export function KeysView() {
       ${keys?.length > 0 && html`
         <div class="card"><div class="table-scroll rows" tabindex="0" role="region" aria-label="Keys">
           <table>
-            <thead><tr><th scope="col">Name</th><th scope="col">Tenant</th><th scope="col">State</th><th scope="col">May</th><th scope="col">Limits</th>
+            <thead><tr><th scope="col">Name</th><th scope="col">Tenant</th><th scope="col">State</th><th scope="col">Scopes</th><th scope="col">Limits</th>
               <th scope="col">Ends</th><th scope="col"><span class="visually-hidden">Actions</span></th></tr></thead>
             <tbody>
               ${keys.map((key) => html`
@@ -114,7 +114,7 @@ export function KeysView() {
                   <td>${key.tenant}</td>
                   <td><span class=${`badge ${key.state === 'active' ? 'good' : 'bad'}`}>${key.state}</span></td>
                   <td>${(key.scopes?.routes ?? ['all but admin']).join(', ')}</td>
-                  <td>${limitsOf(key) || 'the server’s'}</td>
+                  <td>${limitsOf(key) || 'server defaults'}</td>
                   <td>${key.expires_s ? dateTime(key.expires_s) : 'never'}</td>
                   <td>${key.state === 'active' && html`<div class="actions">
                     <button type="button" class="small" aria-label=${`Rotate ${key.name}`} onClick=${() => rotate(key)}>Rotate</button>

@@ -1,0 +1,20 @@
+// Short notices in a corner of the page, or of the topmost dialog: what lies outside a modal dialog is inert.
+import {html} from '../lib/preact.js';
+import {dismiss, notices} from '../lib/notices.js';
+import {Store, useStore} from '../lib/store.js';
+
+// The page, and the open dialogs by their ids, the topmost last.
+export const layers = new Store(['page']);
+
+export function Toasts({layer = 'page'}) {
+  const shown = useStore(notices);
+  const isTop = useStore(layers).at(-1) === layer;
+  return html`
+    <div class="toasts" role="status">
+      ${isTop && shown.map((notice) => html`
+        <div class=${`toast ${notice.kind}`} key=${notice.id}>
+          <span>${notice.text}</span>
+          <button type="button" class="quiet small" aria-label="Dismiss" onClick=${() => dismiss(notice.id)}>✕</button>
+        </div>`)}
+    </div>`;
+}
