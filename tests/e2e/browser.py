@@ -54,6 +54,7 @@ class BrowserCase(unittest.TestCase):
         return context
 
     def watch(self, page):
+        page.on("websocket", lambda socket: self.requests.append(socket.url))
         page.on("pageerror", lambda error: self.faults.append(f"error: {error}"))
         page.on("console", lambda message: message.type == "error" and self.faults.append(f"console: {message.text}"))
         page.on("dialog", lambda dialog: (self.faults.append(f"dialog: {dialog.message}"), dialog.dismiss()))

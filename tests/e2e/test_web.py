@@ -1,5 +1,6 @@
 """The page in Chromium (R30, R32, N61): chat with its stored conversations, playground, models, access. What the page must never do
 (ask another host, break its content security policy, fail) is checked after each test (browser.py)."""
+import contextlib
 import http.client
 import json
 import os
@@ -13,7 +14,7 @@ import time
 import unittest
 
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import expect
+from playwright.sync_api import Error, expect
 
 import encoder_models
 import thinking_model
@@ -1163,7 +1164,7 @@ class Access(BrowserCase):
 
 class Live(WebCase):
     """R31: the state of the engines, and where the time of a request went."""
-    OPTIONS = ("--max-num-seqs", "2")
+    OPTIONS = ("--max-num-seqs", "2", "--cache-exact", "on")
 
     def test_sequences_waits_and_figures_are_those_of_the_server(self):
         page = self.open(self.server.url + "/#/live")
@@ -1180,8 +1181,8 @@ class Live(WebCase):
         try:
             table = page.get_by_role("region", name="Sequences of main")
             expect(table.get_by_text("decode").first).to_be_visible()
-            expect(table.get_by_text("a place: as many sequences run as may").first).to_be_visible()
-            expect(page.locator(".badge.warn", has_text="a place")).to_be_visible()
+            expect(table.get_by_text("a free slot: the maximum number of sequences is running").first).to_be_visible()
+            expect(page.locator(".badge.warn", has_text="a free slot")).to_be_visible()
             table.locator("button.mono").first.click()
             expect(page.get_by_text("in all, of which")).to_be_visible()
         finally:
@@ -1190,16 +1191,79 @@ class Live(WebCase):
                 thread.join()
         self.server.wait_idle()
         expect(page.get_by_text("Nothing runs and nothing waits.")).to_be_visible()
-        # R31: equal to /metrics within one refresh.
-        found = int(self.server.metric("tutti_prefix_queried_tokens_total"))
-        expect(page.locator(".facts")).to_contain_text(f"of {found:,} prompt tokens found")
-        def watchers():
-            return json.loads(self.server.get("/admin/state")[2])["watchers"]
-        self.assertEqual(watchers(), 1)
+        self.assertEqual(self.watchers(), 1)
         page.get_by_role("button", name="Pause").click()
-        eventually(lambda: watchers() == 0)
+        eventually(lambda: self.watchers() == 0)
         page.get_by_role("button", name="Continue").click()
-        eventually(lambda: watchers() == 1)
+        eventually(lambda: self.watchers() == 1)
+
+    def watchers(self):
+        return json.loads(self.server.get("/admin/state")[2])["watchers"]
+
+    def test_facts_are_those_of_metrics(self):
+        """R31: equal to /metrics within one refresh."""
+        body = {"model": "main", "messages": [{"role": "user", "content": "Name three lakes."}], "max_tokens": 8, "temperature": 0}
+        for _ in range(3):
+            self.server.post_json("/v1/chat/completions", body)
+        self.server.wait_idle()
+        metric = self.server.metric
+        hits = metric("tutti_cache_lookups_total", cache="exact", outcome="hit")
+        lookups = metric("tutti_cache_lookups_total", cache="exact")
+        self.assertGreaterEqual(hits, 2)
+        self.assertGreater(lookups, hits)
+        page = self.open(self.server.url + "/#/live")
+        queried, found = metric("tutti_prefix_queried_tokens_total"), metric("tutti_prefix_hit_tokens_total")
+        wanted = {
+            "Prefix cache": f"{found / queried * 100:.0f} % of {queried:,.0f} prompt tokens found",
+            "Response cache": f"{hits:,.0f} of {lookups:,.0f} lookups found ({hits / lookups * 100:.0f} %)",
+            "Preemptions": f"{metric('tutti_preemptions_total'):,.0f}",
+            "Jobs": f"{metric('tutti_jobs', state='running'):.0f} run, {metric('tutti_jobs', state='queued'):.0f} wait",
+            "Batches": f"{metric('tutti_batches_open'):.0f} open",
+        }
+        for name, value in wanted.items():
+            expect(page.locator(".facts > div").filter(has=page.get_by_text(name, exact=True)).locator("dd")).to_have_text(value)
+
+    def test_a_full_server_is_polled(self):
+        self.expected_faults = ("503",)
+        eventually(lambda: self.watchers() == 0)
+        with contextlib.ExitStack() as streams:
+            for _ in range(16):
+                connection = streams.enter_context(contextlib.closing(http.client.HTTPConnection("127.0.0.1", self.server.port, timeout=STEP_S)))
+                connection.request("GET", "/admin/events")
+                self.assertEqual(connection.getresponse().status, 200)
+            page = self.open(self.server.url + "/#/live")
+            notice = page.locator(".notice", has_text="16 watchers are connected")
+            expect(notice).to_be_visible()
+            expect(page.get_by_role("heading", name="main")).to_be_visible()
+            check_rules(self, page, "polled")
+            expect(page.get_by_text("connection lost")).to_have_count(0)
+        # The stream is tried again.
+        expect(notice).to_have_count(0)
+
+    def test_a_fault_of_the_page_is_no_lost_connection(self):
+        page = self.open(self.server.url + "/#/models")
+        self.assertEqual(page.evaluate("""async () => {
+            const {stream} = await import('/web/lib/api.js');
+            return stream('admin/events', {}, () => { throw new Error('mine'); }).catch((error) => error.message);
+        }"""), "mine")
+        # The stream is closed.
+        eventually(lambda: self.watchers() == 0)
+
+    def test_a_late_trace_does_not_replace_the_next(self):
+        held = []
+        page = self.open(self.server.url + "/#/live")
+        page.route("**/admin/requests/slow", lambda route: held.append(route))
+        page.route("**/admin/requests/fast", lambda route: route.fulfill(status=404, json={"error": {"message": "fast is unknown"}}))
+        self.expected_faults = ("404",)
+        for name in ("slow", "fast"):
+            page.get_by_label("Request id").fill(name)
+            page.get_by_role("button", name="Look").click()
+        expect(page.get_by_role("alert")).to_have_text("fast is unknown")
+        eventually(lambda: len(held) == 1)
+        with contextlib.suppress(Error):  # it was cancelled
+            held[0].fulfill(status=404, json={"error": {"message": "slow is unknown"}})
+        page.wait_for_timeout(200)
+        expect(page.get_by_role("alert")).to_have_text("fast is unknown")
 
     def test_a_canvas_shows_the_blocks_in_colours(self):
         page = self.open(self.server.url + "/#/live")
@@ -1232,18 +1296,38 @@ class Jobs(WebCase):
                 "model": "main", "messages": [{"role": "user", "content": text}], "max_tokens": 8}, headers={"Prefer": "respond-async"})
             self.assertEqual(status, 202, body)
         second = json.loads(body)["id"]
-        rows = page.get_by_role("region", name="Durable jobs").locator("tbody tr")
+        rows = page.get_by_role("region", name="Table: Durable jobs").locator("tbody tr")
         expect(rows).to_have_count(2)
+        check_rules_everywhere(self, page, "jobs with rows")
         page.get_by_role("button", name=f"Cancel {second}").click()
         expect(rows.filter(has_text=second)).to_contain_text("cancelled")
         self.server.post_json("/v1/jobs/resume", {})
         expect(rows.filter(has_not_text=second).locator(".badge.good")).to_be_visible()
         self.assertEqual(json.loads(self.server.get(f"/v1/jobs/{second}")[2])["status"], "cancelled")
 
+    def test_batches_are_shown_and_cancelled(self):
+        lines = "".join(json.dumps({"custom_id": f"line-{i}", "method": "POST", "url": "/v1/chat/completions", "body": {
+            "model": "main", "messages": [{"role": "user", "content": f"Line {i}"}], "max_tokens": 4000, "ignore_eos": True}}) + "\n"
+                        for i in range(30))
+        form = "".join(f'--b\r\nContent-Disposition: form-data; name="{name}"{more}\r\n\r\n{value}\r\n' for name, more, value in (
+            ("purpose", "", "batch"), ("file", '; filename="lines.jsonl"', lines))) + "--b--\r\n"
+        status, _, text = self.server.post("/v1/files", form.encode(), headers={"Content-Type": "multipart/form-data; boundary=b"})
+        self.assertEqual(status, 200, text)
+        batch = self.server.post_json("/v1/batches", {"input_file_id": json.loads(text)["id"], "endpoint": "/v1/chat/completions",
+                                                      "completion_window": "24h"})["id"]
+        page = self.open(self.server.url + "/#/jobs")
+        row = page.get_by_role("region", name="Table: Batches").locator("tbody tr").filter(has_text=batch)
+        expect(row).to_contain_text("0 of 30")
+        check_rules_everywhere(self, page, "batches with rows")
+        page.get_by_role("button", name=f"Cancel {batch}").click()
+        expect(row.locator(".badge")).to_have_text("cancelled")
+        expect(row.get_by_role("button")).to_have_count(0)
+        self.assertEqual(json.loads(self.server.get(f"/v1/batches/{batch}")[2])["status"], "cancelled")
+
 
 class Keys(BrowserCase):
     def test_a_key_is_made_shown_once_and_revoked(self):
-        self.expected_faults = ("401", "403")
+        self.expected_faults = ("400", "401", "403")
         with tempfile.TemporaryDirectory() as store:
             secret = make_key(store, "boss", "--routes", "generate,models,admin")
             server = Server("--store", store, *OPTIONS, model="main=" + stand_in())
@@ -1357,7 +1441,62 @@ class Views(ViewsCase):
         self.expected_faults = ("status of 4", "status of 5")
         page.get_by_label("Name", exact=True).fill("no such name")
         page.get_by_role("button", name="Pull").click()
-        expect(page.locator(".toast.bad")).to_be_visible()
+        toast = page.locator(".toast.bad")
+        expect(toast).to_be_visible()
+        toast.get_by_role("button", name="Dismiss").click()
+        # A pull goes on in other views, and is no success unless the server says so.
+        held = []
+        page.route("**/api/pull", lambda route: held.append(route))
+        page.get_by_label("Name", exact=True).fill("big")
+        page.get_by_role("button", name="Pull").click()
+        page.get_by_role("link", name="Playground").click()
+        page.get_by_role("link", name="Models").click()
+        expect(page.get_by_label("Name", exact=True)).to_have_value("big")
+        expect(page.get_by_role("button", name="Cancel")).to_be_visible()
+        held[0].fulfill(body='{"status": "pulling", "total": 9, "completed": 4}\n', content_type="application/x-ndjson")
+        expect(page.locator(".toast.bad", has_text="The pull of big ended early")).to_be_visible()
+        expect(page.get_by_text("big is ready")).to_have_count(0)
+
+    def test_failures_are_shown_and_may_pass(self):
+        self.expected_faults = ("ERR_FAILED", "Cannot read properties of null")
+        profile = self.new_profile()
+        for path in ("web/config", "v1/me"):
+            profile.route(f"**/{path}", lambda route: route.abort())
+            page = self.open(self.server.url + "/#/models", profile)
+            expect(page.get_by_role("alert")).to_have_text("the server cannot be reached")
+            check_rules(self, page, f"no {path}")
+            profile.unroute(f"**/{path}")
+            page.get_by_role("button", name="Try again").click()
+            expect(page.get_by_role("rowheader", name="other")).to_be_visible()
+        # A view that throws leaves the others.
+        page.route("**/v1/models", lambda route: route.fulfill(json={"data": [None]}))
+        expect(page.get_by_role("heading", name="This view has failed")).to_be_visible()
+        page.get_by_role("link", name="Jobs").click()
+        expect(page.get_by_role("heading", name="Jobs", exact=True)).to_be_visible()
+        page.get_by_role("link", name="Models").click()
+        expect(page.get_by_role("heading", name="This view has failed")).to_be_visible()
+        page.unroute("**/v1/models")
+        page.get_by_role("button", name="Try again").click()
+        expect(page.get_by_role("rowheader", name="other")).to_be_visible()
+        # Patterns of the server that are none of the browser's are not checked.
+        self.assertEqual(page.evaluate("""async () => {
+            const {faultsOf} = await import('/web/lib/json_schema.js');
+            return [['a-b', '\\\\-'], ['ab', '\\\\-'], ['x', '(?P<name>a)']].map(([text, pattern]) => faultsOf(text, {pattern}).length);
+        }"""), [0, 1, 0])
+
+    def test_tabs_share_settings(self):
+        profile = self.new_profile()
+        one, two = (self.open(self.server.url + "/#/models", profile) for _ in range(2))
+        for page in (one, two):
+            expect(page.get_by_role("rowheader", name="other")).to_be_visible()
+        change = "async (change) => { (await import('/web/lib/preferences.js')).preferences.merge(change); }"
+        one.evaluate(change, {"seed": "7"})
+        value = "async () => { const {seed, topP} = (await import('/web/lib/preferences.js')).preferences.value; return [seed, topP]; }"
+        eventually(lambda: two.evaluate(value) == ["7", ""])
+        two.evaluate(change, {"topP": "0.5"})
+        eventually(lambda: one.evaluate(value) == ["7", "0.5"])
+        one.reload()
+        self.assertEqual(one.evaluate(value), ["7", "0.5"])
 
 
 class Accessibility(ViewsCase):
@@ -1418,6 +1557,10 @@ class Accessibility(ViewsCase):
         page.get_by_role("button", name="Tokens").click()
         page.locator(".tokens .token").nth(3).hover()
         expect(page.get_by_role("tooltip")).to_be_visible()
+        page.locator(".tokens .token").nth(3).focus()
+        for visible in (0, 1):
+            page.keyboard.press("Enter")
+            expect(page.get_by_role("tooltip")).to_have_count(visible)
         page.get_by_text("Table of tokens").click()
         check_rules(self, page, f"tokens, {state}")
         self.assertLessEqual(page.evaluate("document.documentElement.scrollWidth"), page.viewport_size["width"], f"tokens, {state}")

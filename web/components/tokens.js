@@ -47,7 +47,8 @@ function TokenTable({tokens}) {
 
 let made = 0;
 
-// `tokens`: as lib/answer.js makes them. One token is in the order of tabs; the arrow keys go to the others.
+// `tokens`: as lib/answer.js makes them. One token is in the order of tabs; the arrow keys go to the others. Enter and Space hide
+// and show the alternatives.
 export function TokenText({tokens}) {
   const all = tokens.slice(0, MOST);
   const id = useRef(`tokens-${++made}`).current;
@@ -68,6 +69,10 @@ export function TokenText({tokens}) {
   const onKeyDown = (event) => {
     const steps = {ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1, Home: -all.length, End: all.length};
     if (event.key === 'Escape') return hide();
+    if (event.key === 'Enter' || event.key === ' ') {
+      event.preventDefault();
+      return setOpen(!open);
+    }
     if (!(event.key in steps) || event.altKey) return;
     event.preventDefault();
     event.stopPropagation();
@@ -93,7 +98,7 @@ export function TokenText({tokens}) {
   return html`
     <div class="stack token-view">
       <div class="tokens" ref=${frame} dir="auto" role="group" aria-label="Tokens and their probabilities"
-           onMouseOver=${show} onMouseLeave=${hide} onfocusin=${show} onfocusout=${hide} onKeyDown=${onKeyDown}>
+           onMouseOver=${show} onMouseLeave=${hide} onfocusin=${show} onfocusout=${hide} onClick=${show} onKeyDown=${onKeyDown}>
         ${all.map((token, i) => html`
           <span class=${`token p${classOf(token.logprob)}`} data-token=${i} role="button" tabindex=${i === current ? 0 : -1}
                 aria-label=${`${visible(token.text)}, ${percent(token.logprob)}`}

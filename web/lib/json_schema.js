@@ -1,5 +1,5 @@
 // Checks a value against a JSON schema (draft 2020-12), as far as the server constrains answers by it
-// (docs/structured-output.md). Other keywords are not looked at.
+// (docs/structured-output.md). Other keywords are not looked at, nor patterns that are no regular expressions of the browser.
 
 const typeOf = (value) => {
   if (value === null) return 'null';
@@ -13,6 +13,18 @@ const same = (a, b) => JSON.stringify(a) === JSON.stringify(b);
 function resolve(root, reference) {
   return reference.replace(/^#\/?/, '').split('/').filter((part) => part !== '')
       .reduce((at, part) => at?.[part.replace(/~1/g, '/').replace(/~0/g, '~')], root);
+}
+
+// The server takes patterns that the browser does not, or only without its strict mode; null for such a one.
+function regExpOf(pattern) {
+  for (const flags of ['u', '']) {
+    try {
+      return new RegExp(pattern, flags);
+    } catch {
+      // The next flags, or none.
+    }
+  }
+  return null;
 }
 
 // What is wrong, as lines "place: what"; empty if nothing is.
@@ -35,7 +47,7 @@ export function faultsOf(value, schema, root = schema, place = 'the answer', dep
   if (typeof value === 'string') {
     const length = [...value].length;
     if (length < (schema.minLength ?? 0) || length > (schema.maxLength ?? Infinity)) fail(`has ${length} characters`);
-    if (schema.pattern !== undefined && !new RegExp(schema.pattern, 'u').test(value)) fail('does not fit the pattern');
+    if (schema.pattern !== undefined && regExpOf(schema.pattern)?.test(value) === false) fail('does not fit the pattern');
   }
   if (typeof value === 'number') {
     if (value < (schema.minimum ?? -Infinity) || value > (schema.maximum ?? Infinity) ||

@@ -1,25 +1,26 @@
 // The live state of the server (docs/live.md) as it arrives, and a short history of it.
-import {ApiError, stream} from './api.js';
+import {ApiError, request, stream} from './api.js';
 
 const HISTORY = 240;              // points of the charts: two minutes
 const STEPS = 256;                // of each engine
 const FIRST_PAUSE_MS = 500, LONGEST_PAUSE_MS = 10000;
+const POLL_MS = 2000, POLLS = 3;    // while the server has too many watchers, before the stream is tried again
 
 // Why a sequence waits.
 export const REASONS = {
   next_step: 'the next step',
-  max_num_seqs: 'a place: as many sequences run as may',
-  kv_blocks: 'KV blocks: its cache does not fit',
-  behind: 'an earlier sequence that needs blocks',
-  fair_share: 'its turn: other tenants have used less',
-  priority: 'more urgent requests',
-  preempted: 'a place again: it was preempted',
-  sibling: 'another choice of its request',
-  same_prompt: 'a request that computes the same beginning',
-  prefix_load: 'its prefix to be read from the disk',
-  reader: 'its client to read',
-  grant: 'a token to be allowed',
-  failed_step: 'the repetition of a failed step',
+  max_num_seqs: 'a free slot: the maximum number of sequences is running',
+  kv_blocks: 'free KV blocks: its cache does not fit',
+  behind: 'an earlier sequence that needs KV blocks',
+  fair_share: 'its fair share: other tenants have used less',
+  priority: 'requests with a higher priority',
+  preempted: 'a free slot after its preemption',
+  sibling: 'another choice of the same request',
+  same_prompt: 'a request that computes the same prefix',
+  prefix_load: 'its prefix, which is read from disk',
+  reader: 'its client, which reads too slowly',
+  grant: 'permission for its next token',
+  failed_step: 'the retry of a failed step',
   batch_window: 'more requests for its batch',
 };
 
@@ -83,11 +84,25 @@ export class LiveFeed {
   }
 }
 
-// Calls `onState` until `signal` is raised, over lost connections. Rejects with ApiError if the caller may not watch.
+const pause = (ms, signal) => new Promise((resolve) => {
+  const timer = setTimeout(resolve, ms);
+  signal.addEventListener('abort', () => { clearTimeout(timer); resolve(); }, {once: true});
+});
+
+// Calls `onState` until `signal` is raised, over lost connections. While the server has too many watchers, its state is
+// fetched instead, and `onState` gets the server's message as well. Rejects with ApiError if the caller may not watch.
 export async function watch(onState, onLost, signal) {
-  let wait = FIRST_PAUSE_MS;
+  let wait = FIRST_PAUSE_MS, refusal = null;
   for (;;) {
     try {
+      if (refusal !== null) {
+        for (let i = 0; i < POLLS && !signal.aborted; ++i) {
+          onState(await request('admin/state', {signal}), refusal);
+          await pause(POLL_MS, signal);
+        }
+        if (signal.aborted) return;
+        refusal = null;
+      }
       await stream('admin/events?interval_ms=500', {signal}, ({event, data}) => {
         if (event !== 'state') return;
         wait = FIRST_PAUSE_MS;
@@ -96,10 +111,14 @@ export async function watch(onState, onLost, signal) {
     } catch (error) {
       if (signal.aborted) return;
       if (!(error instanceof ApiError) || (error.status !== 0 && error.status < 500)) throw error;
+      if (refusal === null && error.code === 'overloaded') {
+        refusal = error.message;
+        continue;
+      }
     }
     if (signal.aborted) return;
     onLost();
-    await new Promise((resolve) => setTimeout(resolve, wait));
+    await pause(wait, signal);
     wait = Math.min(wait * 2, LONGEST_PAUSE_MS);
   }
 }

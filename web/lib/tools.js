@@ -62,7 +62,7 @@ export function calculate(expression) {
       return value;
     }
     const value = Number(tokens[at++]);
-    if (Number.isNaN(value)) throw new Error(`"${tokens[at - 1] ?? 'the end'}" is no number`);
+    if (Number.isNaN(value)) throw new Error(`"${tokens[at - 1] ?? 'the end'}" is not a number`);
     return value;
   };
   const power = () => {

@@ -13,7 +13,7 @@ function Table({title, head, rows, empty}) {
     <section class="card stack" aria-label=${title}>
       <h2>${title}</h2>
       ${rows.length === 0 ? html`<p class="hint">${empty}</p>` : html`
-        <div class="table-scroll rows" tabindex="0" role="region" aria-label=${title}>
+        <div class="table-scroll rows" tabindex="0" role="region" aria-label=${`Table: ${title}`}>
           <table><thead><tr>${head.map((name) => html`<th scope="col">${name}</th>`)}
             <th scope="col"><span class="visually-hidden">Actions</span></th></tr></thead><tbody>${rows}</tbody></table>
         </div>`}

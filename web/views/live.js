@@ -19,6 +19,7 @@ function useLive(paused) {
   const [state, setState] = useState(null);
   const [lost, setLost] = useState(false);
   const [failure, setFailure] = useState(null);
+  const [refusal, setRefusal] = useState('');
   const [hidden, setHidden] = useState(document.hidden);
   useEffect(() => {
     const onChange = () => setHidden(document.hidden);
@@ -28,15 +29,16 @@ function useLive(paused) {
   useEffect(() => {
     if (paused || hidden) return undefined;
     const stop = new AbortController();
-    watch((next) => {
+    watch((next, refused = '') => {
       feed.add(next);
       setState(next);
+      setRefusal(refused);
       setLost(false);
       setFailure(null);
     }, () => setLost(true), stop.signal).catch(setFailure);
     return () => stop.abort();
   }, [paused, hidden]);
-  return {feed, state, lost, failure};
+  return {feed, state, lost, failure, refusal};
 }
 
 function Histogram({state, name, title}) {
@@ -131,11 +133,13 @@ function Errors({errors}) {
 function Figures({state}) {
   const hit = sumOf(state, 'tutti_prefix_hit_tokens_total'), queried = sumOf(state, 'tutti_prefix_queried_tokens_total');
   const drafted = sumOf(state, 'tutti_spec_draft_tokens_total');
-  const lookups = sumOf(state, 'tutti_cache_lookups_total');
-  const hits = ['hit', 'exact', 'semantic', 'coalesced'].reduce((sum, result) => sum + sumOf(state, 'tutti_cache_lookups_total', {result}), 0);
+  // Other caches have lookups too. A request that joins an equal one in progress is not computed either.
+  const lookups = (outcome) => sumOf(state, 'tutti_cache_lookups_total', {cache: 'exact', ...outcome});
+  const hasCache = (state.metrics.tutti_cache_lookups_total ?? []).some(({labels}) => labels.cache === 'exact');
+  const hits = lookups({outcome: 'hit'}) + lookups({outcome: 'join'});
   const rows = [
     ['Prefix cache', `${share(hit, queried)} of ${count(queried)} prompt tokens found`],
-    ['Response cache', lookups > 0 ? `${share(hits, lookups)} of ${count(lookups)} look-ups` : 'off'],
+    ['Response cache', hasCache ? `${count(hits)} of ${count(lookups())} lookups found (${share(hits, lookups())})` : 'off'],
     ['Memory', `${bytes(sumOf(state, 'tutti_memory_resident_bytes'))} of ${bytes(sumOf(state, 'tutti_memory_limit_bytes'))}`],
     ['Preemptions', count(sumOf(state, 'tutti_preemptions_total'))],
     ['Speculation', drafted > 0 ? `${share(sumOf(state, 'tutti_spec_accepted_tokens_total'), drafted)} of ${count(drafted)} draft tokens accepted` : 'no draft tokens'],
@@ -154,10 +158,19 @@ function Lookup({id, onChange}) {
   const heading = useRef(null);
   useEffect(() => {
     setDraft(id);
-    if (id === '') return;
-    request(`admin/requests/${encodeURIComponent(id)}`)
-        .then((found) => { setTrace(found); setFailure(null); heading.current.scrollIntoView({block: 'nearest'}); })
-        .catch((error) => { setTrace(null); setFailure(error); });
+    if (id === '') return undefined;
+    const stop = new AbortController();
+    request(`admin/requests/${encodeURIComponent(id)}`, {signal: stop.signal}).then((found) => {
+      if (stop.signal.aborted) return;
+      setTrace(found);
+      setFailure(null);
+      heading.current.scrollIntoView({block: 'nearest'});
+    }).catch((error) => {
+      if (stop.signal.aborted) return;
+      setTrace(null);
+      setFailure(error);
+    });
+    return () => stop.abort();
   }, [id]);
   return html`
     <section class="card stack" aria-labelledby="lookup">
@@ -176,7 +189,7 @@ function Lookup({id, onChange}) {
 export function LiveView() {
   const [paused, setPaused] = useState(false);
   const [chosen, setChosen] = useState('');
-  const {feed, state, lost, failure} = useLive(paused);
+  const {feed, state, lost, failure, refusal} = useLive(paused);
   const valuesOf = (field) => feed.history.map((point) => point[field]);
   return html`
     <div class="page"><div class="inner">
@@ -186,6 +199,7 @@ export function LiveView() {
           <button type="button" aria-pressed=${paused} onClick=${() => setPaused(!paused)}>${paused ? 'Continue' : 'Pause'}</button>
         </div></div>
       ${failure && html`<p class="notice bad" role="alert">${failure.message}</p>`}
+      ${refusal && html`<p class="notice" role="status">Events are refused: ${refusal}. The state is fetched every 2 seconds instead.</p>`}
       ${state === null && !failure && html`<p class="empty">Waiting for the first state…</p>`}
       ${state !== null && html`
         <div class="cards">

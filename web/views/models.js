@@ -1,34 +1,28 @@
 // The models of the server: what is loaded, what it takes, loading and unloading, pulling with progress.
 import {html, useEffect, useRef, useState} from '../lib/preact.js';
-import {models as fetchModels, request, requestLines} from '../lib/api.js';
+import {models as fetchModels, request} from '../lib/api.js';
 import {bytes} from '../lib/format.js';
-import {notify, notifyError} from '../lib/notices.js';
+import {notifyError} from '../lib/notices.js';
+import {cancelPull, pull, startPull} from '../lib/pull.js';
+import {useStore} from '../lib/store.js';
 import {Field} from '../components/field.js';
 
 const REFRESH_MS = 3000;
 const KINDS = {loaded: 'good', loading: 'warn', unloading: 'warn', failed: 'bad', unloaded: ''};
 
 function Pull({onDone}) {
-  const [name, setName] = useState('');
-  const [progress, setProgress] = useState(null);  // {status, completed, total}
-  const cancel = useRef(null);
-  const submit = async (event) => {
+  const progress = useStore(pull);
+  const [name, setName] = useState(pull.value?.name ?? '');
+  const begun = useRef(progress !== null);
+  const submit = (event) => {
     event.preventDefault();
-    cancel.current = new AbortController();
-    setProgress({status: 'asking', completed: 0, total: 0});
-    try {
-      let failure = null;
-      await requestLines('api/pull', {method: 'POST', body: {model: name.trim()}, signal: cancel.current.signal}, (line) => {
-        if (line.error) failure = line.error;
-        setProgress({status: line.status ?? '', completed: line.completed ?? 0, total: line.total ?? 0});
-      });
-      notify(failure ?? `${name} is ready`, failure ? 'bad' : '');
-      onDone();
-    } catch (error) {
-      notifyError(error);
-    }
-    setProgress(null);
+    startPull(name.trim());
   };
+  // It may have begun before this view.
+  useEffect(() => {
+    if (begun.current && progress === null) onDone();
+    begun.current = progress !== null;
+  }, [progress === null]);
   return html`
     <form class="card stack" onSubmit=${submit}>
       <h2>Pull a model</h2>
@@ -42,7 +36,7 @@ function Pull({onDone}) {
         </div>`}
       <div class="row end">
         ${progress === null ? html`<button class="primary">Pull</button>`
-          : html`<button type="button" onClick=${() => cancel.current.abort()}>Cancel</button>`}
+          : html`<button type="button" onClick=${cancelPull}>Cancel</button>`}
       </div>
     </form>`;
 }
