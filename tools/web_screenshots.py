@@ -114,7 +114,7 @@ class Views:
 
     def playground(self):
         self.go("playground")
-        self.page.get_by_label("Texts, one a line").fill(TEXTS)
+        self.page.get_by_label("Texts, one per line").fill(TEXTS)
         self.page.get_by_role("button", name="Compare").click()
         self.page.get_by_role("region", name="Similarity matrix").wait_for()
 

@@ -1422,7 +1422,7 @@ class Views(ViewsCase):
 
     def test_similar_texts_are_near(self):
         page = self.open(self.server.url + "/#/playground")
-        page.get_by_label("Texts, one a line").fill("A cat sleeps.\nA kitten naps.\nShares fell.")
+        page.get_by_label("Texts, one per line").fill("A cat sleeps.\nA kitten naps.\nShares fell.")
         page.get_by_role("button", name="Compare").click()
         table = page.get_by_role("region", name="Similarity matrix")
         expect(table.locator("td")).to_have_count(9)

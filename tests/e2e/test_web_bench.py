@@ -250,6 +250,12 @@ class Benchmarks(ViewsCase):
             const broken = {...load, ask: async () => { throw {code: 'gone'}; }};
             const lost = await runStudy({...settings, perClient: 50}, broken, {signal: new AbortController().signal});
             same('too many failures', [lost.ended, lost.points[0].throughput, lost.points[0].failed], ['failures', null, 10]);
+            // A request for the load of others that waits, for a key perhaps, does not outlive the time limit.
+            const waiting = (signal) => new Promise((resolve, reject) => signal?.addEventListener('abort', () => reject(signal.reason)));
+            const late = await Promise.race([
+              runStudy({...settings, limitS: 0.2}, load, {signal: new AbortController().signal, othersRunning: waiting}),
+              new Promise((resolve) => setTimeout(() => resolve({ended: 'never'}), 5000))]);
+            same('time limit', late.ended, 'time');
             return faults;
         }""")
         self.assertEqual(faults, [])

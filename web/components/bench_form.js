@@ -86,8 +86,8 @@ export function BenchForm({options, warnings, busy, onStart}) {
               onChange=${(promptWords) => change({promptWords})} hint="Random words." />
             ${generates && html`
               <${Number_} title="Tokens of each answer" value=${settings.outputTokens} least=${16} most=${MOST.outputTokens}
-                onChange=${(outputTokens) => change({outputTokens})} hint="Exactly so many." />`}
-            <${Number_} title="Time limit (s)" value=${settings.limitS} least=${5} most=${MOST.seconds} onChange=${(limitS) => change({limitS})} hint="Then the run ends." />
+                onChange=${(outputTokens) => change({outputTokens})} hint="Each answer has exactly this length." />`}
+            <${Number_} title="Time limit (s)" value=${settings.limitS} least=${5} most=${MOST.seconds} onChange=${(limitS) => change({limitS})} hint="The run ends after it." />
           </div>
           ${fault === '' ? html`
             <p class="hint" role="status">Up to ${count(plan.requests)} requests, ${count(plan.units)} ${generates ? 'output tokens' : 'inputs'} and

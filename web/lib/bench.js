@@ -124,7 +124,8 @@ function pointOf({level, clients, batch}, rounds) {
 
 // Runs a study: a warm-up, then rounds over all levels, up and down in turns, so that a machine that becomes slower all the
 // time favours no level. Resolves to {points, ended, seconds, others}; `ended` is 'complete', 'stopped' (`signal`), 'time' or
-// 'failures'. A round that was cut off is left out. `othersRunning` resolves to the number of requests of others, or null.
+// 'failures'. A round that was cut off is left out. `othersRunning(signal)` resolves to the number of requests
+// of others, or null.
 export async function runStudy(settings, load, {signal, onProgress = () => {}, othersRunning = async () => null}) {
   const {points, requests} = planOf(settings);
   const stop = new AbortController();
@@ -149,10 +150,10 @@ export async function runStudy(settings, load, {signal, onProgress = () => {}, o
     progress();
   };
   const foreign = async () => {
-    const found = await othersRunning().catch(() => null);
+    const found = await othersRunning(stop.signal).catch(() => null);
     if (!found) return found;
     await pause(SETTLE_MS);  // requests of the last round may be counted for a moment yet
-    return othersRunning().catch(() => null);
+    return othersRunning(stop.signal).catch(() => null);
   };
   const measure = async (point, count) => {
     at = point;

@@ -18,13 +18,13 @@ const LOOPBACK = /^(localhost|127(\.\d+){3}|\[::1\])$/;
 const DRAW_MS = 250;
 
 // The number of requests that run or wait; null if the caller may not know it.
-async function runningNow({admin, scopes}) {
+async function runningNow({admin, scopes}, signal) {
   if (scopes.routes.includes('metrics')) {
-    const {running, waiting} = await request('load');
+    const {running, waiting} = await request('load', {signal});
     return running + waiting;
   }
   if (!admin) return null;
-  const {engines} = await request('admin/state');
+  const {engines} = await request('admin/state', {signal});
   return engines.reduce((sum, {running, waiting}) => sum + running + waiting, 0);
 }
 
@@ -68,7 +68,7 @@ function Rename({run, onClose}) {
   const submit = (event) => {
     event.preventDefault();
     if (name.trim() === '') return;
-    if (!renameRun(run.id, name.trim())) notify('The browser has no room for this', 'bad');
+    if (!renameRun(run.id, name.trim())) notify('The run was not renamed: the storage of the browser is full', 'bad');
     onClose();
   };
   return html`
@@ -167,7 +167,7 @@ export function BenchmarksView({caller}) {
     const timer = setInterval(draw, 1000);
     try {
       const result = await runStudy(settings, loadFor(settings), {
-        signal: abort.signal, othersRunning: () => runningNow(caller),
+        signal: abort.signal, othersRunning: (raised) => runningNow(caller, raised),
         // Drawing costs the browser time that the measurement needs.
         onProgress: (next) => {
           if (next.at !== last.at || next.round !== last.round) announcement.set(next.round === 0 ? 'Warm-up' : `Round ${next.round}, level ${next.at.level}`);
@@ -191,7 +191,7 @@ export function BenchmarksView({caller}) {
         setChosen([run.id]);
       } else {
         setUnkept(run);
-        notify(`The run is not kept: ${MOST_RUNS} runs are, or the browser has no room. Delete some`, 'bad');
+        notify(`The run was not saved: ${MOST_RUNS} runs are the limit, or the storage of the browser is full. Delete some runs`, 'bad');
       }
     } catch (error) {
       notifyError(error);
@@ -214,7 +214,7 @@ export function BenchmarksView({caller}) {
       ${options.length > 0 && html`<${BenchForm} options=${options} warnings=${warnings} busy=${busy} onStart=${start} />`}
       ${busy && html`<${Progress} progress=${progress} beganMs=${progress.beganMs} limitS=${progress.settings.limitS} axis=${progress.settings.axis}
         onStop=${() => stop.current?.abort()} />`}
-      ${unkept !== null && html`<${BenchResults} title=${`${unkept.name} (not kept)`} runs=${[unkept]} />`}
+      ${unkept !== null && html`<${BenchResults} title=${`${unkept.name} (not saved)`} runs=${[unkept]} />`}
       ${shown.length > 0 && html`<${BenchResults} title=${shown.length === 1 ? shown[0].name : `Comparison of ${shown.length} runs`} runs=${shown} />`}
       <${Runs} all=${runs} chosen=${chosen} onChoose=${setChosen} />
     </div></div>`;

@@ -53,7 +53,7 @@ export function JobsView({admin}) {
     <button type="button" class="small" aria-label=${`${title} ${id}`} onClick=${() => act(kind, id, action)}>${title}</button>`;
   return html`
     <div class="page"><div class="inner">
-      <div class="page-head"><h1>Jobs</h1><p>Work that was accepted for later, and batches. ${admin ? 'Of all tenants.' : ''}</p></div>
+      <div class="page-head"><h1>Jobs</h1><p>Durable jobs and batches${admin ? ' of all tenants' : ''}.</p></div>
       ${failure && html`<p class="notice bad" role="alert">${failure.message}</p>`}
       ${jobs !== null && html`
         <${Table} title="Durable jobs" head=${['Job', ...(admin ? ['Tenant'] : []), 'State', 'Progress', 'Created']} empty="No jobs."

@@ -177,9 +177,9 @@ function Lookup({id, onChange}) {
       <h2 id="lookup" ref=${heading}>Why is my request slow?</h2>
       <form class="row" onSubmit=${(event) => { event.preventDefault(); onChange(''); setTimeout(() => onChange(draft.trim())); }}>
         <div style=${{flex: 1}}><${Field} title="Request id" hidden>${(attributes) => html`
-          <input ...${attributes} class="mono" value=${draft} placeholder="x-request-id of the answer, or choose a request above"
+          <input ...${attributes} class="mono" value=${draft} placeholder="x-request-id of the response, or choose a request above"
                  onInput=${(event) => setDraft(event.target.value)} />`}<//></div>
-        <button class="primary" disabled=${draft.trim() === ''}>Look</button>
+        <button class="primary" disabled=${draft.trim() === ''}>Look up</button>
       </form>
       ${failure && html`<p class="notice bad" role="alert">${failure.message}</p>`}
       ${trace?.traces.map((each, i) => html`<${RequestTrace} key=${i} trace=${each} />`)}

@@ -70,7 +70,7 @@ function Embeddings({all}) {
       <h2 id="similarity">Similarity</h2>
       <form class="stack" onSubmit=${submit}>
         <${ModelPicker} all=${all} value=${model} onChange=${setModel} />
-        <${Field} title="Texts, one a line" hint=${`Up to ${MOST_TEXTS} lines.`}>${(attributes) => html`
+        <${Field} title="Texts, one per line" hint=${`Up to ${MOST_TEXTS} lines.`}>${(attributes) => html`
           <textarea ...${attributes} dir="auto" rows="5" value=${text} onInput=${(event) => setText(event.target.value)}></textarea>`}<//>
         <div class="row end"><button class="primary" disabled=${busy}>${busy ? 'Computing…' : 'Compare'}</button></div>
       </form>
@@ -106,7 +106,7 @@ function Rerank({all}) {
         <${ModelPicker} all=${all} value=${model} onChange=${setModel} />
         <${Field} title="Query">${(attributes) => html`
           <input ...${attributes} dir="auto" value=${query} onInput=${(event) => setQuery(event.target.value)} />`}<//>
-        <${Field} title="Documents, one a line" hint=${`Up to ${MOST_TEXTS} lines.`}>${(attributes) => html`
+        <${Field} title="Documents, one per line" hint=${`Up to ${MOST_TEXTS} lines.`}>${(attributes) => html`
           <textarea ...${attributes} dir="auto" rows="5" value=${text} onInput=${(event) => setText(event.target.value)}></textarea>`}<//>
         <div class="row end"><button class="primary" disabled=${busy}>${busy ? 'Computing…' : 'Rank'}</button></div>
       </form>
