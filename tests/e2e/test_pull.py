@@ -566,7 +566,7 @@ class Lies(WithHub):
 
     def test_a_full_disk_is_named_before_and_while_it_fills(self):
         def huge(entries):
-            entries[0]["lfs"]["size"] = 1 << 49
+            entries[0]["lfs"]["size"] = 1 << 46
         self.faults.listing = huge
         self.assertIn("MB free", self.refused("disk_full", "org/m"))
         self.assertEqual(self.hub.asked_for_files(), [])

@@ -268,13 +268,13 @@ class Workers(unittest.TestCase):
                         time.sleep(0.02)
                     took = time.monotonic() - begun
                 self.assertEqual({question.result()[0] for question in asked}, {503})
-                self.assertLess(slowest, 0.5 * SLOWER)
+                self.assertLess(slowest, 1.5 * SLOWER)
                 self.assertLess(took, 4 * SLOWER)
                 # The worker is now known to be silent, so that new requests fail without a wait.
                 time.sleep(max(0.0, 3.5 - took))
                 before = time.monotonic()
                 self.assertEqual(server.post("/tokenize", short)[0], 503)
-                self.assertLess(time.monotonic() - before, 0.5 * SLOWER)
+                self.assertLess(time.monotonic() - before, 1.5 * SLOWER)
             finally:
                 os.kill(engine, signal.SIGCONT)
             eventually(lambda: server.post("/tokenize", short)[0] == 200, server.log)

@@ -14,7 +14,7 @@ constexpr size_t kMaxReplyBytes = size_t{32} << 20;
 constexpr size_t kMaxReplyValues = size_t{2} << 20;
 constexpr size_t kMaxPages = 200;  // of 1,000 files each
 constexpr size_t kMaxFiles = 100'000;
-constexpr uint64_t kMaxListedBytes = uint64_t{1} << 44;  // the sum of all files fits 64 bits
+constexpr uint64_t kMaxListedBytes = uint64_t{1} << 47;  // the sum of all files fits 64 bits
 constexpr std::chrono::seconds kReplyLimit{120};
 // Failures without a byte in between: few as long as nothing came, since a name or a network is
 // wrong then; more where a pull that runs loses its network.
@@ -74,7 +74,7 @@ Status AddFile(const protocol::Json& entry, std::vector<HubFile>* out) {
     size = CountMember(lfs->get_object(), "size");
   }
   if (!size.has_value()) return BadReply(Quote(file.path, 128) + " has no size");
-  if (*size > kMaxListedBytes) return BadReply(Quote(file.path, 128) + " has more than 16 TiB");
+  if (*size > kMaxListedBytes) return BadReply(Quote(file.path, 128) + " has more than 128 TiB");
   if (!IsHashText(file.kind, file.hash)) return BadReply(Quote(file.path, 128) + " has no hash");
   file.size = *size;
   if (out->size() >= kMaxFiles) return BadReply("it has more than 100,000 files");
