@@ -24,7 +24,8 @@ using std::chrono::milliseconds;
 
 // Interval at which the loader looks whether requests of unloaded models have ended.
 constexpr milliseconds kPoll(5);
-// The list is published at most this often for models whose headers alone were read.
+// A list of more models is published at most this often for those whose headers alone were read.
+constexpr size_t kFewModels = 64;
 constexpr milliseconds kPublishEvery(250);
 // A model that failed to load is not tried again for this long: each attempt reads its files.
 constexpr std::chrono::seconds kRetryFailed(5);
@@ -617,7 +618,8 @@ void ModelManager::RunOpen(Entry& entry) {
   entry.bytes = entry.info.status.memory_bytes;
   if (entry.wanted != 0) entry.opened.emplace(**std::move(opened));
   // Thousands of headers may be read one after the other, and each list is made anew.
-  if (entry.wanted != 0 || clock_.Now() - published_at_ >= kPublishEvery) {
+  if (entry.wanted != 0 || entries_.size() <= kFewModels ||
+      clock_.Now() - published_at_ >= kPublishEvery) {
     Publish();
   } else {
     unpublished_ = true;
