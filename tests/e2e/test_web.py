@@ -598,6 +598,7 @@ class Races(WebCase):
         held.refuse()
         alert = page.get_by_role("alert")
         expect(alert).to_contain_text("the test refuses this")
+        check_rules_everywhere(self, page, "a conversation that cannot be read")
         send(page, "Not lost")
         expect(page.locator(".toast.bad")).to_be_visible()
         expect(page.get_by_label("Message", exact=True)).to_have_value("Not lost")

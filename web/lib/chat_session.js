@@ -1,11 +1,9 @@
 // One chat: the conversation that the server stores, its turns as they are shown, and the answer that runs. The view reads
-// `state` and calls the methods.
-//
-// Of a long conversation only parts are here: the newest items, and, if the reader went to its beginning, the oldest ones. A
-// gap between them is filled from the side that the reader comes from.
+// `state` and calls the methods. Which items are here, and in which order, is the matter of chat_items.js.
 import {askForKey, conversations, responses} from './api.js';
-import {fromItem, runAnswer, toInput} from './answer.js';
+import {runAnswer, toInput} from './answer.js';
 import {newBranch} from './branches.js';
+import {ChatItems} from './chat_items.js';
 import {splitFiles} from './text_files.js';
 import {Announcer, notifyError} from './notices.js';
 import {Store} from './store.js';
@@ -25,27 +23,6 @@ const EMPTY = {
   reconnecting: false, openCalls: [],
   failure: null,  // why the last turn failed; its message is shown and not stored
 };
-
-// An item that gets another id when it is stored keeps its key, and with it its place.
-const keyOf = (item) => item.key ?? item.id;
-
-// Items as entries of the thread: {kind: 'user', item}, {kind: 'system', item} or {kind: 'answer', items}.
-function entriesOf(items) {
-  const entries = [];
-  for (const item of items) {
-    if (item.type === 'message' && item.role !== undefined && item.role !== 'assistant') {
-      entries.push({kind: item.role === 'user' ? 'user' : 'system', key: keyOf(item), item});
-      continue;
-    }
-    const last = entries.at(-1);
-    if (last?.kind === 'answer') {
-      last.items.push(item);
-    } else {
-      entries.push({kind: 'answer', key: keyOf(item), items: [item]});
-    }
-  }
-  return entries;
-}
 
 function titleOf(message) {
   const {files, text} = splitFiles(message);
@@ -75,12 +52,10 @@ export async function storeConversation(metadata, items, onProgress = () => {}) 
 
 export class ChatSession {
   state = new Store(EMPTY);
-  #head = [];          // the oldest items, if there is a gap behind them
-  #items = [];         // the newest ones, oldest first
+  #items = new ChatItems();
   #fetching = null;    // the promise of a page for the gap
   #opening = null;     // the promise of the first page
   #reads = 0;          // counts readings of the newest items: only the last one's result is used
-  #made = 0;           // items that the server has not stored yet
   #turn = null;        // the running request: {controller, stopped, cancelled}
   #cancel = new AbortController();  // ends when the reader leaves this conversation; checked after each wait
   #onListChanged;
@@ -118,8 +93,7 @@ export class ChatSession {
   close() {
     this.#cancel.abort();
     this.#cancel = new AbortController();
-    this.#head = [];
-    this.#items = [];
+    this.#items = new ChatItems();
     this.#fetching = null;
     this.#opening = null;
     this.#turn = null;
@@ -147,15 +121,14 @@ export class ChatSession {
 
   // Shows a conversation with its newest page of items.
   #begin(id, metadata, page) {
-    this.#items = page.data.reverse().map(fromItem);
-    this.#set({id, metadata, hasGap: page.has_more, loading: false});
+    this.#items.begin(page);
+    this.#set({id, metadata, loading: false});
     this.#show();
   }
 
   // Fetches a page of what is missing: in front of the newest items, or, with `fromStart`, behind the oldest ones.
   async loadMore(fromStart = false) {
-    const {hasGap, loading} = this.state.value;
-    if (!hasGap || loading || this.#fetching !== null) return;
+    if (!this.#items.hasGap || this.state.value.loading || this.#fetching !== null) return;
     const {signal} = this.#cancel;
     try {
       await this.#fetchPage(fromStart);
@@ -167,9 +140,8 @@ export class ChatSession {
 
   // One page at a time: a second call waits for the page that is being fetched.
   async #fetchPage(fromStart) {
-    const {id} = this.state.value;
     const {signal} = this.#cancel;
-    this.#fetching ??= fromStart ? this.#fetchBehindHead(id, signal) : this.#fetchBeforeItems(id, signal);
+    this.#fetching ??= this.#fetch(fromStart, signal);
     try {
       await this.#fetching;
     } finally {
@@ -177,63 +149,35 @@ export class ChatSession {
     }
   }
 
-  async #fetchBeforeItems(id, signal) {
-    const page = await conversations.items(id, {after: this.#items[0]?.id ?? '', limit: PAGE});
-    if (signal.aborted) return;
-    const fresh = page.data.reverse().map(fromItem);
-    const known = fresh.findLastIndex((item) => item.id === this.#head.at(-1)?.id);
-    this.#items = [...fresh.slice(known + 1), ...this.#items];
-    if (known >= 0 || !page.has_more) this.#closeGap();
-  }
-
-  async #fetchBehindHead(id, signal) {
-    const page = await conversations.items(id, {after: this.#head.at(-1)?.id ?? '', order: 'asc', limit: PAGE});
-    if (signal.aborted) return;
-    const fresh = page.data.map(fromItem);
-    const known = fresh.findIndex((item) => item.id === this.#items[0]?.id);
-    this.#head = [...this.#head, ...(known < 0 ? fresh : fresh.slice(0, known))];
-    if (known >= 0 || !page.has_more) this.#closeGap();
-  }
-
-  #closeGap() {
-    this.#items = [...this.#head, ...this.#items];
-    this.#head = [];
-    this.#set({hasGap: false});
+  async #fetch(fromStart, signal) {
+    const page = await conversations.items(this.state.value.id, {...this.#items.nextPage(fromStart), limit: PAGE});
+    if (!signal.aborted) this.#items.fill(page, fromStart);
   }
 
   // The beginning of the conversation.
   async loadStart() {
     await this.#fetching?.catch(() => {});  // shown by its own caller
-    if (this.#head.length === 0) await this.loadMore(true);
+    if (!this.#items.hasStart) await this.loadMore(true);
   }
 
   // All items, as the API takes them. Rejects if one of the pages fails or the reader leaves.
   async allItems() {
     const {signal} = this.#cancel;
-    while (this.state.value.hasGap) {
-      const before = this.#items.length + this.#head.length;
+    while (this.#items.hasGap) {
+      const before = this.#items.count;
       await this.#fetchPage(false);
       signal.throwIfAborted();
-      if (this.state.value.hasGap && this.#items.length + this.#head.length === before) {
+      if (this.#items.hasGap && this.#items.count === before) {
         throw new Error('The server returned an empty page of the conversation');
       }
     }
     this.#show();
-    return this.#items.map(toInput);
+    return this.#items.newest.map(toInput);
   }
 
   #show() {
-    const calls = new Map();
-    for (const item of this.#items) {
-      if (item.type === 'function_call') calls.set(item.callId, item);
-      if (item.type === 'function_call_output') calls.delete(item.callId);
-    }
-    const gap = this.state.value.hasGap ? [{kind: 'gap', key: 'gap'}] : [];
-    this.#set({entries: [...entriesOf(this.#head), ...gap, ...entriesOf(this.#items)], openCalls: [...calls.values()]});
-  }
-
-  #addLocal(input) {
-    this.#items.push(...input.map((item) => ({...fromItem(item), id: `new-${++this.#made}`})));
+    const {hasGap, entries, openCalls} = this.#items;
+    this.#set({hasGap, entries, openCalls});
   }
 
   // Prepares a turn, one at a time. Resolves with false if a turn runs, the preparation failed or the reader has left. `work`
@@ -267,7 +211,7 @@ export class ChatSession {
     });
     if (!ready) return;
     onTaken();
-    this.#addLocal([userItem(text)]);
+    this.#items.addLocal([userItem(text)]);
     await this.#run([userItem(text)], model, settings);
   }
 
@@ -282,30 +226,26 @@ export class ChatSession {
     const {failure} = this.state.value;
     if (failure === null) return;
     const ready = await this.#prepare(async (signal) => {
-      this.#dropFailed();
+      this.#items.dropFailed();
       if (failure.status === 404) await this.#storeAnew(signal);
     });
     if (!ready) return;
-    this.#addLocal(failure.input);
+    this.#items.addLocal(failure.input);
     await this.#run(failure.input, model, settings);
-  }
-
-  #dropFailed() {
-    this.#items = this.#items.filter((item) => !item.id.startsWith('new-') && item.answer?.status !== 'lost');
   }
 
   // The server has lost the conversation, and this page has it.
   async #storeAnew(signal) {
-    const {id, metadata, hasGap} = this.state.value;
+    const {id, metadata} = this.state.value;
     try {
       await conversations.get(id);
       return;
     } catch (error) {
-      if (error.status !== 404 || hasGap) throw error;
+      if (error.status !== 404 || this.#items.hasGap) throw error;
     }
     signal.throwIfAborted();
     const {title = ''} = metadata;
-    const made = await storeConversation({title}, this.#items.map(toInput));
+    const made = await storeConversation({title}, this.#items.newest.map(toInput));
     this.#adopt(made.id, {title}, signal);
   }
 
@@ -321,13 +261,13 @@ export class ChatSession {
   async #settle(signal) {
     const {failure, id} = this.state.value;
     if (failure === null) return;
-    const kept = this.#items.filter((item) => item.answer?.status === 'lost' && item.type === 'message' && item.text !== '');
+    const kept = this.#items.newest.filter((item) => item.answer?.status === 'lost' && item.type === 'message' && item.text !== '');
     if (kept.length > 0 && failure.status !== 404) {
       await conversations.append(id, [...failure.input, ...kept.map(toInput)]);
       signal.throwIfAborted();
       await this.#reread(id, signal);
     } else {
-      this.#dropFailed();
+      this.#items.dropFailed();
     }
     if (failure.status === 404) await this.#storeAnew(signal);
     if (!signal.aborted) this.#set({failure: null});
@@ -335,7 +275,7 @@ export class ChatSession {
 
   #addResults(results) {
     const input = results.map(({callId, output}) => ({type: 'function_call_output', call_id: callId, output}));
-    this.#addLocal(input);
+    this.#items.addLocal(input);
     return input;
   }
 
@@ -346,7 +286,7 @@ export class ChatSession {
     const metadata = {title: titleOf(text)};
     const made = await conversations.create(metadata, first);
     this.#adopt(made.id, metadata, signal);
-    this.#items = first.map((item) => ({...fromItem(item), id: 'system'}));
+    this.#items.addSystem(first);
   }
 
   async #run(input, model, settings) {
@@ -398,7 +338,7 @@ export class ChatSession {
       }
       const items = answer.items.map((item) => ({...item, answer}));
       if (answer.status === 'cancelled' && !await this.#keepStopped(body, answer, items, signal)) return null;
-      this.#items.push(...items);
+      this.#items.add(items);
       // Both at once, so that the answer is never missing.
       this.#set({running: null, reconnecting: false});
       this.#show();
@@ -418,7 +358,7 @@ export class ChatSession {
   #fail(running, failure) {
     const answer = {...running, status: 'lost'};
     const said = (running?.items ?? []).filter((item) => item?.text);
-    this.#items.push(...said.map((item) => ({...item, done: true, answer})));
+    this.#items.add(said.map((item) => ({...item, done: true, answer})));
     this.#set({running: null, reconnecting: false, failure});
     this.#show();
   }
@@ -431,7 +371,7 @@ export class ChatSession {
     try {
       const kept = await conversations.append(body.conversation, [...body.input, ...said.map(toInput)]);
       said.forEach((item, i) => {
-        item.key = keyOf(item);
+        item.key = item.key ?? item.id;
         item.id = kept.data[body.input.length + i]?.id ?? item.id;
       });
     } catch (error) {
@@ -459,29 +399,14 @@ export class ChatSession {
     await this.#reread(id, signal);
   }
 
-  // The items as the server has them, with their ids. What only the page knows of an answer stays, and so does what was added
-  // while the server was asked.
+  // Reads the newest items as the server has them.
   async #reread(id, signal) {
     const mine = ++this.#reads;
     try {
-      const known = new Map(this.#items.map((item) => [item.id, item]));
-      const local = this.#items.filter((item) => item.id.startsWith('new-'));
+      const known = this.#items.snapshot();
       const page = await conversations.items(id, {limit: PAGE});
       if (signal.aborted || mine !== this.#reads) return;
-      const fresh = page.data.reverse().map(fromItem).map((item) => {
-        const before = known.get(item.id);
-        if (before?.answer) return {...item, key: before.key, answer: before.answer, tokens: before.tokens};
-        const sent = before ?? local.find((each) => each.type === item.type && each.role === item.role && each.text === item.text);
-        return sent === undefined ? item : {...item, key: keyOf(sent)};
-      });
-      const first = this.#items.findIndex((item) => item.id === fresh[0]?.id);
-      const read = new Set(fresh.map((item) => item.id));
-      const added = this.#items.slice(this.#items.findLastIndex((item) => known.has(item.id)) + 1);
-      this.#items = [...this.#items.slice(0, Math.max(first, 0)), ...fresh, ...added.filter((item) => !read.has(item.id))];
-      if (first < 0) {
-        if (!page.has_more) this.#head = [];
-        this.#set({hasGap: page.has_more});
-      }
+      this.#items.replaceNewest(page, known);
       this.#show();
     } catch (error) {
       if (!signal.aborted) notifyError(error);

@@ -148,6 +148,7 @@ export function ChatView({argument}) {
   const invalid = Object.keys(read.errors).length > 0;
   const busy = chat.running !== null || chat.sending;
   const attached = useFiles(model);
+  const forks = useMemo(() => listed.filter(({metadata}) => metadata.parent !== undefined), [listed]);
   const toEnd = () => list.current.toEnd();
   const send = (text, onTaken) => {
     toEnd();
@@ -216,7 +217,7 @@ export function ChatView({argument}) {
         return html`<${SystemEntry} item=${entry.item} />`;
       case 'user':
         return html`
-          <${UserEntry} item=${entry.item} busy=${busy || invalid || !model} variants=${variantsOf(chat.id, entry.item.id, listed)}
+          <${UserEntry} item=${entry.item} busy=${busy || invalid || !model} variants=${variantsOf(chat.id, entry.item.id, forks)}
                         onChoose=${(id) => go('chat', id)} onEdit=${(text) => branch(entry, text)} />`;
       case 'running':
         return html`<${AnswerEntry} items=${chat.running.items} running=${chat.running} reconnecting=${chat.reconnecting} />`;
@@ -242,7 +243,7 @@ export function ChatView({argument}) {
       <section class="thread-pane" aria-label="Conversation" onDrop=${onDrop}
                onDragOver=${(event) => { if (event.dataTransfer.types.includes('Files')) { event.preventDefault(); setDrops(true); } }}
                onDragLeave=${(event) => { if (!event.currentTarget.contains(event.relatedTarget)) setDrops(false); }}>
-        ${count > 0 && html`<h1 class="visually-hidden">${chat.metadata.title || 'Chat'}</h1>`}
+        ${(count > 0 || chat.loading || chat.loadError) && html`<h1 class="visually-hidden">${chat.metadata.title || 'Chat'}</h1>`}
         <div class="thread-head">
           <button type="button" class="only-narrow" aria-expanded=${sideOpen} onClick=${() => setSideOpen(!sideOpen)}>
             <${Icon} path="M4 6h16M4 12h16M4 18h10" /><span>Chats</span></button>
