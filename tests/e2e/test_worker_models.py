@@ -78,7 +78,8 @@ class OnThisMachine(Folder):
         with test_workers.World(2, worker=self.worker_options(1), model="") as world:
             eventually(lambda: len(world.frontend.models()) == 3, world.frontend.log)
             # Models are placed by their memory, which is known once their headers have been read.
-            eventually(lambda: all(model["digest"] for model in world.frontend.get_json("/v1/models")["data"]), world.frontend.log)
+            eventually(lambda: all(model["max_model_len"] for model in json.loads(world.frontend.get("/v1/models")[2])["data"]),
+                       world.frontend.log)
             self.assertEqual(states(world.frontend), dict.fromkeys(NAMES, "unloaded"))
             self.assertEqual(world.frontend.get("/readyz")[0], 200)
             self.assertEqual(chat(world.frontend, "one", 8), (200, self.expected["one"]))
