@@ -144,6 +144,33 @@ class Chat(WebCase):
         expect(page.locator(".entry")).to_have_count(4)
         shows(answers(page).first, stopped)
 
+    # After a reload and in other tabs neither the question nor the answer was shown, and nothing could stop it.
+    def test_a_running_answer_is_shown_again_and_stopped(self):
+        page = self.open(self.server.url)
+        limit(page, 8000)
+        send(page, "Say much.")
+        growing = page.locator(".entry.answer[aria-busy] .markdown")
+        expect(growing).not_to_be_empty()
+        page.reload()
+        expect(page.locator(".entry.user .bubble")).to_have_text(["Say much."])
+        page.get_by_role("button", name="Stop").click()
+        expect(answers(page).last).to_contain_text("Stopped.")
+        self.server.wait_idle()
+        items = self.items(conversation_of(page))
+        self.assertEqual([item["role"] for item in items], ["user", "assistant"])
+        self.assertNotEqual(items[1]["content"][0]["text"], "")
+        # Away and back again.
+        send(page, "Say more.")
+        expect(growing).not_to_be_empty()
+        page.get_by_role("button", name="New chat").click()
+        page.get_by_role("link", name="Say much.").click()
+        expect(page.locator(".entry.user .bubble")).to_have_text(["Say much.", "Say more."])
+        page.get_by_role("button", name="Stop").click()
+        expect(answers(page).last).to_contain_text("Stopped.")
+        self.server.wait_idle()
+        expect(page.locator(".entry")).to_have_count(4)
+        self.assertEqual(len(self.items(conversation_of(page))), 4)
+
     def test_another_text_makes_a_branch(self):
         page = self.open(self.server.url)
         limit(page, 24)

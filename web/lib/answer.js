@@ -132,16 +132,17 @@ const mayPass = (error) => error instanceof ApiError && (error.status === 0 || e
 
 // Asks for an answer and calls `onChange(answer, reconnecting)` as it grows. A stream that breaks is resumed behind the
 // last event that came; the server goes on meanwhile. Resolves with the ended answer. Rejects with ApiError if there is no
-// answer, with AbortError if `signal` was raised.
-export async function runAnswer(body, onChange, signal) {
-  let answer = newAnswer();
+// answer, with AbortError if `signal` was raised. `id`: of an answer that runs already, which is followed from its beginning.
+export async function runAnswer(body, onChange, signal, id = '') {
+  let answer = {...newAnswer(), id};
   const onEvent = (event) => {
     answer = applyEvent(answer, event);
     onChange(answer, false);
   };
   let lostMs = 0;
   try {
-    await responses.create({...body, store: true}, onEvent, signal);
+    if (id === '') await responses.create({...body, store: true}, onEvent, signal);
+    else await responses.follow(id, -1, onEvent, signal);
   } catch (error) {
     if (answer.id === '' || !mayPass(error)) throw error;
   }

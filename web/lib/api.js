@@ -249,9 +249,12 @@ export const responses = {
   // `onEvent` gets the parsed events of the Responses API.
   create: (body, onEvent, signal) =>
       stream('v1/responses', {method: 'POST', body: {...body, stream: true}, signal}, (e) => onEvent(JSON.parse(e.data))),
+  // `startingAfter`: the number of the last event that came; below 0: all events.
   follow: (id, startingAfter, onEvent, signal) =>
-      stream(`v1/responses/${encodeURIComponent(id)}?stream=true&starting_after=${startingAfter}`, {signal},
-             (e) => onEvent(JSON.parse(e.data))),
+      stream(`v1/responses/${encodeURIComponent(id)}?stream=true` + (startingAfter < 0 ? '' : `&starting_after=${startingAfter}`),
+             {signal}, (e) => onEvent(JSON.parse(e.data))),
+  get: (id) => request(`v1/responses/${encodeURIComponent(id)}`),
+  inputItems: (id) => request(`v1/responses/${encodeURIComponent(id)}/input_items?order=asc&limit=100`),
   cancel: (id) => request(`v1/responses/${encodeURIComponent(id)}/cancel`, {method: 'POST'}),
 };
 

@@ -1,9 +1,10 @@
 // One chat: the conversation that the server stores, its turns as they are shown, and the answer that runs. The view reads
 // `state` and calls the methods. Which items are here, and in which order, is the matter of chat_items.js.
 import {askForKey, conversations, responses} from './api.js';
-import {runAnswer, toInput} from './answer.js';
+import {fromItem, runAnswer, toInput} from './answer.js';
 import {newBranch} from './branches.js';
 import {ChatItems} from './chat_items.js';
+import {forgetRunning, noteRunning, runningIn} from './running.js';
 import {splitFiles} from './text_files.js';
 import {Announcer, notifyError} from './notices.js';
 import {Store} from './store.js';
@@ -113,9 +114,34 @@ export class ChatSession {
   async #load(id, signal) {
     try {
       const [conversation, page] = await Promise.all([conversations.get(id), conversations.items(id, {limit: PAGE})]);
-      if (!signal.aborted) this.#begin(id, conversation.metadata, page);
+      if (signal.aborted) return;
+      this.#begin(id, conversation.metadata, page);
+      this.#resume(id, signal);
     } catch (error) {
       if (!signal.aborted) this.#set({loading: false, loadError: error});
+    }
+  }
+
+  // Follows an answer that was asked for before this page was opened, or in another tab.
+  async #resume(id, signal) {
+    const response = runningIn(id);
+    if (response === '' || this.state.value.running !== null) return;
+    try {
+      const [{status}, {data}] = await Promise.all([responses.get(response), responses.inputItems(response)]);
+      if (signal.aborted || this.state.value.running !== null || this.state.value.sending) return;
+      if (status !== 'queued' && status !== 'in_progress') {
+        forgetRunning(id, response);
+        await this.#reread(id, signal);
+        return;
+      }
+      const input = data.map(fromItem).map(toInput);
+      this.#items.addLocal(input);
+      this.#show();
+      await this.#runOnce({conversation: id, input}, signal, response);
+      if (!signal.aborted) await this.#finishTurn(id, signal);
+    } catch (error) {
+      if (error.status === 404) forgetRunning(id, response);
+      else if (!signal.aborted) notifyError(error);
     }
   }
 
@@ -305,15 +331,19 @@ export class ChatSession {
       next = calls.length > 0 && results.length === calls.length ? this.#addResults(results) : [];
       this.#show();
     }
-    if (signal.aborted) return;
+    if (!signal.aborted) await this.#finishTurn(id, signal);
+  }
+
+  async #finishTurn(id, signal) {
     // A failed turn leaves nothing in the conversation; the page keeps what it shows.
     if (this.state.value.failure === null) await this.#reread(id, signal);
+    if (signal.aborted) return;
     this.#show();
     this.#changed(id);
   }
 
-  // One request and its answer; null if it failed or the reader has left.
-  async #runOnce(body, signal) {
+  // One request and its answer; null if it failed or the reader has left. `response`: the id of an answer that runs already.
+  async #runOnce(body, signal, response = '') {
     const announcer = new Announcer();
     const said = (answer) => answer.items.filter((item) => item?.type === 'message').map((item) => item.text).join('\n');
     const turn = {controller: new AbortController(), stopped: false, cancelled: false};
@@ -325,9 +355,11 @@ export class ChatSession {
       const ended = await runAnswer(body, (running, reconnecting) => {
         if (signal.aborted) return;
         this.#set({running, reconnecting});
+        if (running.id !== '') noteRunning(body.conversation, running.id);
         announcer.grow(said(running));
         if (turn.stopped && running.id !== '') this.#cancelAnswer(turn, running.id);
-      }, turn.controller.signal);
+      }, turn.controller.signal, response);
+      forgetRunning(body.conversation, ended.id);
       if (signal.aborted) return null;
       const answer = {...ended, schema: body.text?.format?.schema};
       announcer.end(said(answer));
@@ -337,7 +369,9 @@ export class ChatSession {
         return null;
       }
       const items = answer.items.map((item) => ({...item, answer}));
-      if (answer.status === 'cancelled' && !await this.#keepStopped(body, answer, items, signal)) return null;
+      // Where another tab has stopped the answer, that tab stores it.
+      const stopped = answer.status === 'cancelled' && turn.stopped;
+      if (stopped && !await this.#keepStopped(body, answer, items, signal)) return null;
       this.#items.add(items);
       // Both at once, so that the answer is never missing.
       this.#set({running: null, reconnecting: false});
