@@ -5,6 +5,10 @@ import {Toasts, layers} from './toasts.js';
 
 let made = 0;
 
+// Where the focus was last outside of all dialogs: one dialog may follow another one.
+let lastOutside = null;
+document.addEventListener('focusin', ({target}) => { if (target.closest('dialog') === null) lastOutside = target; });
+
 // Whether the pointer is on the backdrop, which belongs to the dialog as its padding does.
 function isOutside({target, currentTarget, clientX: x, clientY: y}) {
   const {left, right, top, bottom} = currentTarget.getBoundingClientRect();
@@ -25,7 +29,11 @@ export function Dialog({title, onClose, stays = false, children}) {
       layers.set(layers.value.filter((each) => each !== id));
       // An element that is only removed leaves the focus nowhere.
       dialog.close();
-      if (document.activeElement === document.body) document.getElementById('main')?.focus();
+      // Later, because the next dialog may be about to open.
+      setTimeout(() => {
+        if (layers.value.length > 0 || document.activeElement !== document.body) return;
+        (lastOutside?.isConnected ? lastOutside : document.getElementById('main'))?.focus();
+      });
     };
   }, []);
   // A selection of text may end outside, and is no click there.
