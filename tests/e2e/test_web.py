@@ -1393,6 +1393,7 @@ class Keys(BrowserCase):
             page.get_by_label("Name", exact=True).fill("app")
             page.get_by_label("Tenant").fill("acme")
             page.get_by_role("button", name="Create").click()
+            expect(dialog.locator("pre")).to_be_visible()
             page.mouse.click(5, 5)
             made = dialog.locator("pre").inner_text()
             self.assertEqual(server.get("/v1/models", headers={"Authorization": f"Bearer {made}"})[0], 200)
