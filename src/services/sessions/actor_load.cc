@@ -174,10 +174,6 @@ Sessions::ActiveList SessionActor::ListActive(size_t max) const {
   Sessions::ActiveList list;
   residency_.ForEach([&](const SessionPointer& session) {
     if (session->queue == nullptr || session->queue->idle()) return;
-    if (list.sessions.size() == max) {
-      ++list.left_out;
-      return;
-    }
     constexpr std::string_view kUser = "user:";
     api::LiveSession& row = list.sessions.emplace_back();
     const SessionKey& key = session->key;
@@ -198,6 +194,8 @@ Sessions::ActiveList SessionActor::ListActive(size_t max) const {
   });
   std::stable_partition(list.sessions.begin(), list.sessions.end(),
                         [](const api::LiveSession& row) { return row.running > 0; });
+  list.left_out = list.sessions.size() - std::min(max, list.sessions.size());
+  list.sessions.resize(list.sessions.size() - list.left_out);
   return list;
 }
 

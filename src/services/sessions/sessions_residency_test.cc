@@ -173,7 +173,8 @@ TEST_F(SessionsResidencyTest, ListsActiveSessions) {
   EXPECT_EQ(of_user.waiting, 1);
   EXPECT_EQ(all.sessions[1].user, "");
   EXPECT_EQ(all.sessions[1].session, "b");
-  EXPECT_EQ(list(1).sessions.size(), 1u);
+  ASSERT_EQ(list(1).sessions.size(), 1u);
+  EXPECT_EQ(list(1).sessions[0].running, 1);
   EXPECT_EQ(list(1).left_out, 1u);
   StepAll();
   Settle();
