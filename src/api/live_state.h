@@ -126,10 +126,10 @@ struct LiveModelWait {
 struct LiveClient {
   enum class Protocol : uint8_t { kMqtt311, kMqtt5, kWebSocket };
   Protocol protocol = Protocol::kMqtt5;
-  std::string client_id;  // of MQTT; a WebSocket has none
+  std::string client_id;  // empty: a WebSocket
   std::string tenant, user;
-  TimePoint since{};      // of the login
-  int subscriptions = 0;  // of MQTT
+  TimePoint since{};      // when it logged in
+  int subscriptions = 0;  // 0 for a WebSocket
 };
 std::string_view LiveProtocolName(LiveClient::Protocol protocol);  // "mqtt5"
 
@@ -156,7 +156,7 @@ struct LiveWorker {
 // A tenant, a key or a model of a tenant with limits, and what is left of them.
 struct LiveLimits {
   std::string of;    // "tenant", "key", "model"
-  std::string name;  // of a key: its credential; of a model: with its tenant
+  std::string name;  // a tenant, a credential, or TENANT/MODEL
   struct Limit {
     std::string_view name;  // "requests_per_minute"
     RateLimit state;

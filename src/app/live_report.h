@@ -6,8 +6,10 @@
 // thread.
 #pragma once
 
+#include <cstddef>
 #include <functional>
 #include <memory>
+#include <vector>
 
 #include "api/live_state.h"
 #include "app/backend.h"
@@ -19,12 +21,12 @@ namespace tutti::app {
 
 class LiveReport final : public api::LiveSource {
  public:
-  // Lists at most that many clients of a server. `done` runs once, on any thread; if the server
-  // does not run, perhaps never.
   struct Clients {
     std::vector<api::LiveClient> clients;
     size_t left_out = 0;
   };
+  // Lists at most `max` clients of a server. `done` runs once, on any thread; if the server does
+  // not run, perhaps never.
   using ListClients = std::function<void(size_t max, std::function<void(Clients)> done)>;
 
   // All outlive it.

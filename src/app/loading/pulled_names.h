@@ -16,7 +16,7 @@ namespace tutti::app {
 struct PulledNames {
   struct Pulled {
     std::string name;    // as it is served
-    std::string commit;  // of the hub's repository; empty for a known model
+    std::string commit;  // the hub's; empty for a known model
     friend bool operator==(const Pulled&, const Pulled&) = default;
   };
   struct Copy {

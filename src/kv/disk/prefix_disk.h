@@ -170,7 +170,7 @@ class PrefixDisk : public std::enable_shared_from_this<PrefixDisk> {
 
   const PrefixDiskOptions options_;
   const BlockNames names_;
-  Descriptor lock_;  // of FOLDER/lock; changed by the writer alone
+  Descriptor lock_;  // FOLDER/lock; changed by the writer alone
 
   mutable Mutex mutex_;
   CondVar changed_;

@@ -41,7 +41,7 @@ struct ListenerOptions {
 struct ClientInfo {
   std::string client_id, user, tenant;
   Version version = Version::k5;
-  TimePoint since{};  // of the login
+  TimePoint since{};  // when it logged in
   size_t subscriptions = 0;
 };
 
