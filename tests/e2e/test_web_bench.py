@@ -12,7 +12,7 @@ from playwright.sync_api import expect
 
 from browser import BrowserCase
 from harness import Server, eventually, free_port, make_key, stand_in
-from test_web import OPTIONS, ViewsCase, check_rules
+from web_page import OPTIONS, ViewsCase, check_rules
 from test_workers import World
 
 WIDTHS = ({"width": 1280, "height": 800}, {"width": 360, "height": 740})

@@ -1,0 +1,222 @@
+"""Keys and the page (N46, N61): signing in and out, what ordinary keys see, keys that are made and revoked, a path prefix."""
+import json
+import os
+import re
+import subprocess
+import tempfile
+import unittest
+
+from playwright.sync_api import expect
+
+from browser import BrowserCase
+from harness import Server, eventually, make_key, stand_in
+from web_page import ANSWERED, OPTIONS, answers, chat, check_rules, check_rules_everywhere, conversation_of, limit, send
+
+
+class Access(BrowserCase):
+    def test_a_key_is_asked_for_and_kept_as_chosen(self):
+        self.expected_faults = ("401", "403")
+        with tempfile.TemporaryDirectory() as store:
+            secret = make_key(store, "alice")
+            server = Server("--store", store, *OPTIONS, model="main=" + stand_in())
+            self.addCleanup(server.stop)
+            page = self.open(server.url)
+            expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
+            page.get_by_label("Key", exact=True).fill("wrong")
+            page.get_by_role("button", name="Sign in").click()
+            expect(page.get_by_role("alert")).to_be_visible()
+            page.get_by_label("Key", exact=True).fill(secret)
+            page.get_by_role("button", name="Sign in").click()
+            limit(page, 16)
+            chat(page, "Hello")
+            self.assertEqual(page.evaluate("document.cookie + JSON.stringify(sessionStorage) + JSON.stringify(localStorage)").count(secret), 0)
+            page.reload()
+            expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
+            page.get_by_label("Key", exact=True).fill(secret)
+            page.get_by_label("Keep it until this tab is closed").check()
+            page.get_by_role("button", name="Sign in").click()
+            expect(page.locator(".entry.user .bubble")).to_have_text("Hello")
+            page.reload()
+            expect(page.locator(".entry.user .bubble")).to_have_text("Hello")
+            page.get_by_role("button", name="Sign out").click()
+            expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
+
+    def test_a_key_that_ends_in_mid_answer_is_asked_for_again(self):
+        self.expected_faults = ("401", "403")
+        with tempfile.TemporaryDirectory() as store:
+            secrets = [make_key(store, name) for name in ("first", "second", "third")]
+            server = Server("--store", store, *OPTIONS, model="main=" + stand_in())
+            self.addCleanup(server.stop)
+
+            def revoke(name):
+                subprocess.run([os.environ["E2E_BINARY"], "keys", "revoke", name, "--store", store], check=True, capture_output=True)
+
+            def sign_in(secret):
+                dialog = page.get_by_role("dialog", name="Sign in again")
+                expect(dialog).to_be_visible()
+                check_rules_everywhere(self, page, "sign in again")
+                dialog.get_by_label("Key", exact=True).fill("wrong")
+                dialog.get_by_role("button", name="Sign in").click()
+                expect(dialog.get_by_role("alert")).to_be_visible()
+                dialog.get_by_label("Key", exact=True).fill(secret)
+                dialog.get_by_role("button", name="Sign in").click()
+                expect(dialog).to_have_count(0)
+            page = self.open(server.url)
+            page.get_by_label("Key", exact=True).fill(secrets[0])
+            page.get_by_role("button", name="Sign in").click()
+            limit(page, 7000)
+            send(page, "Say much.")
+            growing = page.locator(".entry.answer .markdown")
+            expect(growing).not_to_be_empty()
+            eventually(lambda: len(growing.text_content()) > 40)
+            so_far = growing.text_content().split()[:4]
+            revoke("first")
+            sign_in(secrets[1])
+            self.assertEqual(answers(page).last.locator(".markdown").text_content().split()[:4], so_far)
+            expect(answers(page).last).to_contain_text("The answer broke off here.")
+            # The next message goes on from the text so far.
+            limit(page, 16)
+            chat(page, "And now?", answered=2)
+            texts = [item["content"][0]["text"] for item in json.loads(server.get(
+                f"/v1/conversations/{conversation_of(page)}/items?order=asc", headers={"Authorization": f"Bearer {secrets[1]}"})[2])["data"]]
+            self.assertEqual([texts[0], texts[1].split()[:4], texts[2]], ["Say much.", so_far, "And now?"])
+            # A key that ends while nothing runs: the message waits for another one.
+            revoke("second")
+            send(page, "Still there?")
+            sign_in(secrets[2])
+            expect(answers(page)).to_have_count(3)
+            expect(answers(page).last).to_contain_text(ANSWERED)
+
+    def test_nothing_is_sent_with_the_key_of_another_owner(self):
+        self.expected_faults = ("401", "403")
+        with tempfile.TemporaryDirectory() as store:
+            secrets = {name: make_key(store, name, "--tenant", name) for name in ("ann", "bob", "cid")}
+            server = Server("--store", store, *OPTIONS, model="main=" + stand_in())
+            self.addCleanup(server.stop)
+
+            def sign_in(name):
+                page.get_by_label("Key", exact=True).fill(secrets[name])
+                page.get_by_role("button", name="Sign in").click()
+
+            def end(name):
+                subprocess.run([os.environ["E2E_BINARY"], "keys", "revoke", name, "--store", store], check=True, capture_output=True)
+                send(page, f"Of {name} alone")
+                expect(page.get_by_role("dialog", name="Sign in again")).to_be_visible()
+
+            def check_nothing_of(others, name):
+                expect(page.get_by_label("Message", exact=True)).to_have_value("")
+                page.get_by_role("link", name="Models").click()
+                expect(page.get_by_role("rowheader", name="main")).to_be_visible()
+                listed = server.get("/v1/conversations", headers={"Authorization": f"Bearer {secrets[name]}"})[2]
+                self.assertEqual(json.loads(listed)["data"], [], others)
+                page.get_by_role("link", name="Chat").click()
+            page = self.open(server.url)
+            sign_in("ann")
+            page.get_by_role("button", name="Settings").click()
+            page.get_by_label("System prompt").fill("A secret of ann")
+            end("ann")
+            # Out by closing the dialog, and another one signs in.
+            page.keyboard.press("Escape")
+            expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
+            self.assertNotIn("secret", page.evaluate("JSON.stringify(localStorage)"))
+            sign_in("bob")
+            check_nothing_of("ann", "bob")
+            page.get_by_role("button", name="Settings").click()
+            expect(page.get_by_label("System prompt")).to_have_value("")
+            # Another owner's key in place of one that ended.
+            end("bob")
+            sign_in("cid")
+            expect(page.locator(".toast.bad", has_text="belongs to another user")).to_be_visible()
+            check_nothing_of("bob", "cid")
+
+    def test_the_page_works_below_a_path(self):
+        server = Server("--store", "memory", "--web-base", "/ai/tutti", *OPTIONS, model="main=" + stand_in())
+        self.addCleanup(server.stop)
+        page = self.open(server.url + "/ai/tutti")
+        limit(page, 16)
+        chat(page, "Hello")
+        self.assertTrue(page.url.startswith(server.url + "/ai/tutti/#/chat/conv_"), page.url)
+        self.assertTrue(all("/ai/tutti" in url for url in self.requests), self.requests)
+
+
+class Keys(BrowserCase):
+    def test_a_key_is_made_shown_once_and_revoked(self):
+        self.expected_faults = ("400", "401", "403")
+        with tempfile.TemporaryDirectory() as store:
+            secret = make_key(store, "boss", "--routes", "generate,models,admin")
+            server = Server("--store", store, *OPTIONS, model="main=" + stand_in())
+            self.addCleanup(server.stop)
+            page = self.open(server.url)
+            page.get_by_label("Key", exact=True).fill(secret)
+            page.get_by_role("button", name="Sign in").click()
+            page.get_by_role("link", name="Keys").click()
+            opener, dialog = page.get_by_role("button", name="New key"), page.get_by_role("dialog")
+            opener.click()
+            dialog.get_by_role("button", name="Cancel").click()
+            expect(dialog).to_have_count(0)
+            expect(opener).to_be_focused()
+            opener.click()
+            check_rules(self, page, "new key")
+            # The padding is no place outside, and neither is the end of a selection.
+            box = dialog.bounding_box()
+            page.mouse.click(box["x"] + 6, box["y"] + 6)
+            page.get_by_label("Name", exact=True).fill("boss")
+            field = page.get_by_label("Name", exact=True).bounding_box()
+            page.mouse.move(field["x"] + 20, field["y"] + 10)
+            page.mouse.down()
+            page.mouse.move(5, 5)
+            page.mouse.up()
+            expect(page.get_by_label("Name", exact=True)).to_have_value("boss")
+            # A notice lies above the dialog and can be used.
+            page.get_by_label("Ends after (days)").fill("100000000")
+            page.get_by_role("button", name="Create").click()
+            toast = dialog.locator(".toast.bad")
+            expect(toast).to_be_visible()
+            check_rules(self, page, "an error in a dialog")
+            toast.get_by_role("button", name="Dismiss").click()
+            expect(toast).to_have_count(0)
+            page.get_by_label("Ends after (days)").fill("")
+            page.get_by_label("Name", exact=True).fill("app")
+            page.get_by_label("Tenant").fill("acme")
+            page.get_by_role("button", name="Create").click()
+            expect(dialog.locator("pre")).to_be_visible()
+            page.mouse.click(5, 5)
+            made = dialog.locator("pre").inner_text()
+            self.assertEqual(server.get("/v1/models", headers={"Authorization": f"Bearer {made}"})[0], 200)
+            page.get_by_role("button", name="Done").click()
+            expect(opener).to_be_focused()
+            row = page.locator("tr").filter(has=page.get_by_role("rowheader", name=re.compile("^app")))
+            expect(row).to_contain_text("acme")
+            self.assertEqual(page.content().count(made), 0, "it is shown once")
+            check_rules(self, page, "keys")
+            row.get_by_role("button", name="Revoke app").click()
+            page.get_by_role("dialog").get_by_role("button", name="Revoke").click()
+            expect(row).to_contain_text("revoked")
+            eventually(lambda: server.get("/v1/models", headers={"Authorization": f"Bearer {made}"})[0] == 401)
+
+    def test_users_see_no_view_of_admins(self):
+        with tempfile.TemporaryDirectory() as store:
+            secret = make_key(store, "alice")
+            server = Server("--store", store, *OPTIONS, model="main=" + stand_in())
+            self.addCleanup(server.stop)
+            page = self.open(server.url + "/#/live")
+            page.get_by_label("Key", exact=True).fill(secret)
+            page.get_by_role("button", name="Sign in").click()
+            expect(page.get_by_label("Message", exact=True)).to_be_visible()
+            self.assertEqual(page.get_by_role("navigation").get_by_role("link").all_inner_texts(), ["Chat", "Playground", "Models", "Jobs", "Benchmarks"])
+            self.assertFalse([url for url in self.requests if "/admin/" in url])
+
+    def test_a_page_for_admins_alone_refuses_users(self):
+        with tempfile.TemporaryDirectory() as store:
+            secret = make_key(store, "alice")
+            server = Server("--store", store, "--web", "admin-only", *OPTIONS, model="main=" + stand_in())
+            self.addCleanup(server.stop)
+            page = self.open(server.url)
+            page.get_by_label("Key", exact=True).fill(secret)
+            page.get_by_role("button", name="Sign in").click()
+            expect(page.get_by_text("This page is for administrators")).to_be_visible()
+            expect(page.get_by_role("navigation").get_by_role("link")).to_have_count(0)
+
+
+if __name__ == "__main__":
+    unittest.main()

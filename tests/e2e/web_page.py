@@ -1,0 +1,150 @@
+"""What the tests of the page share: a server with a page on it, what a reader does, and the rules that every state keeps."""
+import json
+import os
+import re
+import shutil
+import tempfile
+import time
+
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import expect
+
+import encoder_models
+from browser import BrowserCase
+from harness import STEP_S, Server, eventually, stand_in
+
+OPTIONS = ("--context", "8192", "--grpc-port", "0")
+ANSWERED = re.compile(r"\d+ output tokens")
+CONVERSATIONS, ITEMS, RESPONSES = r"/v1/conversations$", r"/v1/conversations/[^/]+/items", r"/v1/responses$"
+
+
+def send(page, text):
+    page.get_by_label("Message", exact=True).fill(text)
+    page.keyboard.press("Enter")
+
+
+def answers(page):
+    return page.locator(".entry.answer")
+
+
+def chat(page, text, answered=1):
+    """Sends a message and waits for the end of the answer, the `answered`-th of the thread. Returns its text."""
+    send(page, text)
+    expect(answers(page)).to_have_count(answered)
+    expect(answers(page).last).to_contain_text(ANSWERED)
+    return answers(page).last.locator(".markdown").text_content()
+
+
+def limit(page, tokens):
+    page.get_by_role("button", name="Settings").click()
+    page.get_by_label("Longest answer (tokens)").fill(str(tokens))
+    page.get_by_label("Settings of the chat").get_by_role("button", name="Close").click()
+
+
+def shows(entry, text):
+    """Waits until the entry shows the text, which its browser may lay out in another way."""
+    words = text.split()
+    eventually(lambda: entry.locator(".markdown").text_content().split() == words,
+               lambda: f"{entry.locator('.markdown').text_content()!r}, not {text!r}")
+
+
+def rendered(page, text):
+    """What the page makes of a text in Markdown."""
+    return page.evaluate("""async (text) => {
+        const {MarkdownView} = await import('/web/lib/markdown.js');
+        const element = document.createElement('div');
+        new MarkdownView(element).show(text);
+        return element.textContent;
+    }""", text)
+
+
+def check_rules(case, page, state):
+    """axe-core finds nothing, once colours have changed."""
+    page.evaluate("Promise.allSettled(document.getAnimations().filter((each) => each instanceof CSSTransition).map((each) => each.finished))")
+    found = Axe().run(page).response
+    faults = [f"{fault['id']} ({fault['impact']}): {node['target']} {node['failureSummary']}" for fault in found["violations"]
+              for node in fault["nodes"]]
+    case.assertEqual(faults, [], state)
+
+
+def check_rules_everywhere(case, page, state):
+    """In both themes and two widths."""
+    before = page.viewport_size
+    for theme in ("light", "dark"):
+        page.emulate_media(color_scheme=theme)
+        for width, height in ((360, 740), (1280, 800)):
+            page.set_viewport_size({"width": width, "height": height})
+            check_rules(case, page, f"{state}, {theme}, {width}")
+            case.assertLessEqual(page.evaluate("document.documentElement.scrollWidth"), width, f"{state}: no sideways scrolling")
+    page.emulate_media(color_scheme="light")
+    page.set_viewport_size(before)
+
+
+def conversation_of(page):
+    return page.evaluate("location.hash").rsplit("/", 1)[1]
+
+
+class Held:
+    """Holds back the first request of this method whose address matches, until the test lets it go, refuses or drops it."""
+
+    def __init__(self, page, method, pattern):
+        self.page = page
+        self.method = method
+        self.pattern = re.compile(pattern)
+        self.route = None
+        page.route(self.pattern, self.take)
+
+    def take(self, route):
+        if self.route is None and route.request.method == self.method:
+            self.route = route
+        else:
+            route.fallback()
+
+    def wait(self):
+        deadline = time.monotonic() + STEP_S
+        while self.route is None:
+            assert time.monotonic() < deadline, f"no {self.method} {self.pattern.pattern}"
+            self.page.wait_for_timeout(20)
+        return self
+
+    def end(self, action, **options):
+        getattr(self.wait().route, action)(**options)
+        self.page.unroute(self.pattern, self.take)
+
+    def release(self):
+        self.end("continue_")
+
+    def refuse(self, status=500):
+        self.end("fulfill", status=status, json={"error": {"code": "broken", "message": "the test refuses this"}})
+
+
+class WebCase(BrowserCase):
+    OPTIONS = ()
+    STORE = "memory"
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.server = cls.start()
+        cls.addClassCleanup(lambda: cls.server.stop())
+
+    @classmethod
+    def start(cls, *options):
+        return Server("--store", cls.STORE, *OPTIONS, *cls.OPTIONS, *options, model="main=" + stand_in())
+
+    def items(self, conversation):
+        return json.loads(self.server.get(f"/v1/conversations/{conversation}/items?order=asc&limit=100")[2])["data"]
+
+
+class ViewsCase(BrowserCase):
+    """A server with a model of each kind."""
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        held = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(held.cleanup)
+        os.symlink(stand_in(), os.path.join(held.name, "other.gguf"))
+        shutil.copytree(encoder_models.embedder_folder(), os.path.join(held.name, "minilm"))
+        cls.server = Server("--models", held.name, "--kv-cache-bytes", "16MiB", "--store", "memory", *OPTIONS, model="main=" + stand_in())
+        cls.addClassCleanup(lambda: cls.server.stop())
