@@ -2,10 +2,10 @@
 // shows it has its element.
 import {html, useEffect, useRef, useState} from '../lib/preact.js';
 import {isEnded, speedOf} from '../lib/answer.js';
+import {copy} from '../lib/copy.js';
 import {bytes, count} from '../lib/format.js';
 import {faultsOf} from '../lib/json_schema.js';
 import {joinFiles, splitFiles} from '../lib/text_files.js';
-import {copy} from './copy.js';
 import {Field} from './field.js';
 import {Markdown} from './markdown.js';
 import {TokenText} from './tokens.js';

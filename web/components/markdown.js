@@ -1,7 +1,7 @@
 // A text in Markdown that may still grow.
 import {html, useEffect, useLayoutEffect, useRef} from '../lib/preact.js';
+import {copy} from '../lib/copy.js';
 import {MarkdownView} from '../lib/markdown.js';
-import {copy} from './copy.js';
 
 // While a text grows it is shown again when the last time has rested for this often as long as it took.
 const REST = 4, LEAST_REST_MS = 60;

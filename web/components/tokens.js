@@ -1,7 +1,7 @@
 // An answer by its tokens, with the probability of each and of what could have stood there instead.
 import {html, useEffect, useLayoutEffect, useRef, useState} from '../lib/preact.js';
 
-const MOST = 5000;  // tokens that are shown
+const MAX_SHOWN = 5000;  // tokens that are shown
 
 // Classes of probability: the lowest one of each, and its words.
 const CLASSES = [[0.9, 'from 90 %'], [0.5, '50 to 90 %'], [0.2, '20 to 50 %'], [0.05, '5 to 20 %'], [0, 'below 5 %']];
@@ -50,7 +50,7 @@ let made = 0;
 // `tokens`: as lib/answer.js makes them. One token is in the order of tabs; the arrow keys go to the others. Enter and Space hide
 // and show the alternatives.
 export function TokenText({tokens}) {
-  const all = tokens.slice(0, MOST);
+  const all = tokens.slice(0, MAX_SHOWN);
   const id = useRef(`tokens-${++made}`).current;
   const frame = useRef(null);
   const tip = useRef(null);
@@ -105,7 +105,7 @@ export function TokenText({tokens}) {
                 aria-describedby=${open && i === current ? id : undefined}>${token.text === '\n' ? '↵\n' : token.text}</span>`)}
         ${open && html`<div class="token-tip" id=${id} role="tooltip" ref=${tip} dir="ltr"><${Alternatives} token=${all[current]} /></div>`}
       </div>
-      ${tokens.length > all.length && html`<p class="hint">The first ${MOST} of ${tokens.length} tokens.</p>`}
+      ${tokens.length > all.length && html`<p class="hint">The first ${MAX_SHOWN} of ${tokens.length} tokens.</p>`}
       <ul class="legend" aria-label="Probability">
         ${CLASSES.map(([, words], i) => html`<li><span class=${`token p${i}`} aria-hidden="true">ab</span> ${words}</li>`)}
         <li>perplexity ${perplexity.toFixed(2)}</li>

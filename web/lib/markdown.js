@@ -13,7 +13,7 @@ const ALLOWED = {
 
 // Text beyond these lengths, in characters, is shown as it is: reading it as Markdown takes time that grows faster than the
 // text, and it is hardly meant as Markdown.
-const MOST_TEXT = 200000, MOST_PARAGRAPH = 10000;
+const MAX_TEXT = 200000, MAX_PARAGRAPH = 10000;
 
 class PlainRenderer extends Renderer {
   // Nothing is loaded from elsewhere, so an image is a link to it.
@@ -47,8 +47,8 @@ DOMPurify.addHook('afterSanitizeAttributes', (node) => {
 });
 
 function isTooLong(text) {
-  if (text.length > MOST_TEXT) return true;
-  return text.length > MOST_PARAGRAPH && text.split(/\n[ \t]*\n/).some((paragraph) => paragraph.length > MOST_PARAGRAPH);
+  if (text.length > MAX_TEXT) return true;
+  return text.length > MAX_PARAGRAPH && text.split(/\n[ \t]*\n/).some((paragraph) => paragraph.length > MAX_PARAGRAPH);
 }
 
 function plain(text) {

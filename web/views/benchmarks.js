@@ -4,13 +4,13 @@ import {config, models as fetchModels, request} from '../lib/api.js';
 import {UNITS, kneeOf, runStudy} from '../lib/bench.js';
 import {loadFor} from '../lib/bench_load.js';
 import {MOST_RUNS, addRun, csvOf, jsonOf, removeRuns, renameRun, runs as kept} from '../lib/bench_runs.js';
+import {download} from '../lib/copy.js';
 import {count, dateTime, duration} from '../lib/format.js';
 import {announcement, notify, notifyError} from '../lib/notices.js';
 import {useStore} from '../lib/store.js';
 import {BenchForm, optionsOf} from '../components/bench_form.js';
 import {BenchResults, comparable, rate} from '../components/bench_results.js';
 import {MOST_SERIES} from '../components/charts.js';
-import {download} from '../components/copy.js';
 import {Confirm, Dialog} from '../components/dialog.js';
 import {Field} from '../components/field.js';
 

@@ -1,9 +1,9 @@
 // Keys of the server: create with scopes and limits, show once, rotate, revoke. For admins.
 import {html, useEffect, useState} from '../lib/preact.js';
 import {request} from '../lib/api.js';
+import {copy} from '../lib/copy.js';
 import {dateTime} from '../lib/format.js';
 import {notify, notifyError} from '../lib/notices.js';
-import {copy} from '../components/copy.js';
 import {Confirm, Dialog} from '../components/dialog.js';
 import {Check, Field} from '../components/field.js';
 

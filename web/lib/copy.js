@@ -1,4 +1,4 @@
-import {notify} from '../lib/notices.js';
+import {notify} from './notices.js';
 
 // Puts a text on the clipboard. Without a secure origin the browser has none, and says so.
 export async function copy(text) {
