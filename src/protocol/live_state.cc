@@ -248,7 +248,8 @@ void WriteEvent(const TraceEvent& event, TimePoint from, JsonWriter* json) {
   json->EndObject();
 }
 
-// Durations between the stages that the request has reached.
+// Durations between the stages that the request has reached. Their sum is the total: what no stage
+// has, such as the load of the model, is `other_ms`.
 void WriteStages(std::span<const TraceEvent> events, TimePoint from, TimePoint now,
                  JsonWriter* json) {
   using Kind = TraceEvent::Kind;
@@ -256,21 +257,40 @@ void WriteStages(std::span<const TraceEvent> events, TimePoint from, TimePoint n
   const auto submitted = Find(events, Kind::kSubmitted), runs = Find(events, Kind::kRuns);
   const auto first = Find(events, Kind::kFirstToken), ended = Find(events, Kind::kEnded);
   const auto written = Find(events, Kind::kWritten);
-  json->Key("stages").BeginObject();
-  const auto between = [&](const char* name, TimePoint begin,
-                           const std::optional<TraceEvent>& end) {
-    json->Member(name, ToMillis((end ? end->at : now) - begin));
+  // A client that leaves is written off before the engine learns of it.
+  TimePoint end = written || ended ? from : now;
+  if (written) end = std::max(end, written->at);
+  if (ended) end = std::max(end, ended->at);
+  Duration in_stages{0};
+  const auto stage = [&](const char* name, Duration took) {
+    took = std::max(took, Duration{0});
+    in_stages += took;
+    json->Member(name, ToMillis(took));
   };
-  if (parsed) json->Member("receive_ms", ToMillis(parsed->at - from));
-  if (accepted) json->Member("prepare_ms", ToMillis(accepted->took));
+  json->Key("stages").BeginObject();
+  if (parsed) stage("receive_ms", parsed->at - from);
+  if (accepted) stage("prepare_ms", accepted->took);
   // A request whose end is known has left a stage that it did not complete.
-  const auto or_end = [&](const std::optional<TraceEvent>& event) { return event ? event : ended; };
-  if (submitted) between("queue_ms", submitted->at, or_end(runs));
-  if (runs) between("prefill_ms", runs->at, or_end(first));
-  if (first) between("decode_ms", first->at, ended);
-  if (ended && written) json->Member("write_ms", ToMillis(written->at - ended->at));
-  between("total_ms", from, written ? written : ended);
-  json->EndObject();
+  const auto or_end = [&](const std::optional<TraceEvent>& event) {
+    return event ? event->at : ended ? ended->at : end;
+  };
+  if (submitted) stage("queue_ms", or_end(runs) - submitted->at);
+  if (runs) stage("prefill_ms", or_end(first) - runs->at);
+  if (first) stage("decode_ms", or_end(std::nullopt) - first->at);
+  if (ended && written) stage("write_ms", end - ended->at);
+  json->Member("other_ms", std::max(ToMillis(end - from - in_stages), 0.0));
+  json->Member("total_ms", ToMillis(end - from)).EndObject();
+}
+
+// How a request ended; empty: it has not, or nobody knows. One that came to no engine of this
+// process (cached, refused, its client left first) has the status of its answer alone.
+std::string_view EndOf(const RequestTrace& trace, bool ended,
+                       const std::optional<TraceEvent>& written) {
+  constexpr int kClientLeft = 499, kFirstError = 400;
+  if (ended) return trace.end();
+  if (!written) return "";
+  if (written->tokens == kClientLeft) return "cancelled";
+  return written->tokens < kFirstError ? "ok" : "failed";
 }
 
 void WriteWaits(const RequestTrace& trace, std::span<const TraceEvent> engine, TimePoint now,
@@ -332,7 +352,7 @@ void WriteTrace(const RequestTrace& trace, const api::LiveState& steps, TimePoin
       .MemberOrNull("model", trace.model())
       .Member("begun_unix_ms", trace.head().begun_unix_ms)
       .Member("state", ended || written ? "ended" : "running")
-      .MemberOrNull("end", ended ? trace.end() : std::string_view())
+      .MemberOrNull("end", EndOf(trace, ended, written))
       .MemberOrNull("status", written ? std::optional<int>(written->tokens) : std::nullopt)
       // Without such an event no engine of this process has seen it: another process, a cache, or a
       // refusal answered it.

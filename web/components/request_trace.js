@@ -5,7 +5,7 @@ import {REASONS} from '../lib/live.js';
 
 const STAGES = {
   receive_ms: ['received', 'part-plan'], prepare_ms: ['prompt prepared', 'part-commit'], queue_ms: ['waited', 'part-wait'],
-  prefill_ms: ['prompt computed', 'part-collect'], decode_ms: ['text computed', 'part-launch'], write_ms: ['written', 'part-commit'],
+  prefill_ms: ['prompt computed', 'part-collect'], decode_ms: ['text computed', 'part-launch'], write_ms: ['written', 'part-commit'], other_ms: ['on its way between these', 'part-wait'],
 };
 const ms = (value) => duration(value / 1000);
 

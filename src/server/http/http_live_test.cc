@@ -215,7 +215,7 @@ TEST_F(LiveTest, RefusedRequestsHaveTheirStatus) {
   StartServer();
   EXPECT_EQ(Ask(Post("/v1/chat/completions", kChatBody, "X-Request-Id: req-full\r\n")).status, 503);
   EXPECT_THAT(Ask(Get("/admin/requests/req-full")).body,
-              AllOf(HasSubstr(R"("state":"ended","end":null,"status":503,"in_engine":false)")));
+              AllOf(HasSubstr(R"("state":"ended","end":"failed","status":503,"in_engine":false)")));
 }
 
 // Neither a drain nor the release of idle memory waits for it.
@@ -352,9 +352,33 @@ TEST_F(LiveTest, TracesARequest) {
                            HasSubstr(R"("reason":"fair_share","ms":40.0,"now":false)"),
                            HasSubstr(R"("queue_ms":40)"), HasSubstr(R"("took_ms":20)"),
                            HasSubstr(R"("steps":{"count":1)")));
+  // Regression: the time between the stages, such as the load of a model, was in none of them.
+  const Result<protocol::JsonDocument> document = protocol::ParseJson(ended);
+  ASSERT_TRUE(document.ok()) << document.status();
+  const protocol::JsonObject& root = document->root().as_object();
+  double sum = 0, total = 0;
+  for (const auto& stage : root.at("traces").as_array()[0].at("stages").as_object())
+    (stage.key() == "total_ms" ? total : sum) += stage.value().to_number<double>();
+  EXPECT_GT(total, 0);
+  EXPECT_NEAR(sum, total, 0.01);
   const RawResponse unknown = Ask(Get("/admin/requests/req-other"));
   EXPECT_EQ(unknown.status, 404);
   EXPECT_THAT(unknown.body, HasSubstr("512"));
+}
+
+// Regression: it had no end, as if it still ran.
+TEST_F(LiveTest, ARequestWhoseClientLeftBeforeTheEngineHadItIsCancelled) {
+  StartServer();
+  {
+    RawClient client(port());
+    client.Send(Post("/v1/chat/completions", kChatBody, "X-Request-Id: req-left\r\n"));
+    ASSERT_NE(inference_.Generation(0), nullptr);
+  }
+  std::string trace;
+  EXPECT_TRUE(Eventually([&] {
+    trace = Ask(Get("/admin/requests/req-left")).body;
+    return trace.find(R"("state":"ended","end":"cancelled","status":499)") != std::string::npos;
+  })) << trace;
 }
 
 TEST_F(LiveTest, ErrorsHoldNoBytesOfClients) {
