@@ -345,6 +345,18 @@ class Chat(WebCase):
         }""")
         self.assertEqual(faults, [])
 
+    def test_the_whole_context_is_used(self):
+        """A chat was cut to 3,000 tokens although the page promised the context of the model."""
+        items = [{"type": "message", "role": ("user", "assistant")[i % 2], "content": f"{i}: " + "river " * 500} for i in range(10)]
+        conversation = self.server.post_json("/v1/conversations", {"items": items})["id"]
+        page = self.open(f"{self.server.url}/#/chat/{conversation}")
+        expect(page.locator(".entry")).to_have_count(10)
+        limit(page, 16)
+        chat(page, "And now?", answered=6)
+        prompt = int(re.search(r"([\d,]+) prompt", answers(page).last.inner_text())[1].replace(",", ""))
+        self.assertGreater(prompt, 4000)
+        self.assertEqual(page.get_by_text("left out").count(), 0)
+
     def test_a_conversation_that_is_gone_says_so(self):
         self.expected_faults = ("404",)
         page = self.open(self.server.url + "/#/chat/conv_00000000000000000000000000000000")

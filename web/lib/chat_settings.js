@@ -22,9 +22,10 @@ const readJson = (text, errors, name, isRight, what) => {
   return null;
 };
 
-// {body, errors, system, demoTools}; `contextTokens`: the model's, limits the answer.
+// {body, errors, system, demoTools}; `contextTokens`: the model's, limits prompt and answer.
 export function readSettings(settings, contextTokens = Infinity) {
   const errors = {}, body = {};
+  if (Number.isFinite(contextTokens)) body.max_prompt_tokens = contextTokens;
   for (const [name, range] of Object.entries(RANGES)) {
     if (settings[name] === '') continue;
     const value = Number(settings[name]);

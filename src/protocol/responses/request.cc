@@ -143,6 +143,8 @@ Status ReadTurn(const CheckedObject& object, const ParseOptions& options, Ignore
   call->expected_last_item_id = object.Text("expected_last_item_id");
   call->instructions = object.Text("instructions");
   call->truncate = object.Text("truncation") == "auto";
+  if (const std::optional<int64_t> most = object.Int("max_prompt_tokens"); most.has_value())
+    call->max_prompt_tokens = static_cast<int>(*most);
   ReadSampling(object, &request.sampling);
   ASSIGN_OR_RETURN(request.constraint, ReadConstraint(object));
   ASSIGN_OR_RETURN(request.max_reasoning_tokens, ReadReasoningBudget(object));

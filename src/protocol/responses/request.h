@@ -28,9 +28,10 @@ struct ResponsesCall {
   std::string policy;      // the name of a BusyPolicy; empty: the dialog's own
   std::string previous_response_id, conversation;    // at most one; empty: none
   std::optional<std::string> expected_last_item_id;  // of the conversation, else stale_item
-  bool truncate = false;    // leave out the oldest turns of a dialog that is too long, else refuse
-  bool background = false;  // answer at once; the response outlives its connection
-  bool store = true;        // can be asked for later
+  bool truncate = false;  // leave out the oldest turns of a dialog that is too long, else refuse
+  std::optional<int> max_prompt_tokens;  // a longer dialog is too long; absent: the server's choice
+  bool background = false;               // answer at once; the response outlives its connection
+  bool store = true;                     // can be asked for later
   bool stream = false;
   bool obfuscation = false;              // random padding of deltas
   std::string service_tier = "default";  // echoed

@@ -387,6 +387,13 @@ TEST(ParseResponses, TruncationIsAutoOrDisabled) {
   EXPECT_EQ(Refusal(R"("truncation":"left")").param(), "truncation");
 }
 
+TEST(ParseResponses, TheLongestPromptIsACountOfTokens) {
+  EXPECT_EQ(With(R"("max_prompt_tokens":8192)")->max_prompt_tokens, 8192);
+  EXPECT_FALSE(With(R"("truncation":"auto")")->max_prompt_tokens.has_value());
+  EXPECT_EQ(Refusal(R"("max_prompt_tokens":0)").param(), "max_prompt_tokens");
+  EXPECT_EQ(Refusal(R"("max_prompt_tokens":"all")").param(), "max_prompt_tokens");
+}
+
 TEST(ParseResponses, WhenAndWhereIsReadAsOnTheOtherRoutes) {
   ParseOptions options;
   options.now = TimePoint(milliseconds(1000));

@@ -45,6 +45,7 @@ std::vector<FieldSpec> TurnRows() {
       Choice("policy", kTurn, "enqueue|reject|interrupt|rollback|steer"),
       Text("expected_last_item_id", kTurn, 1, kNameBytes),
       Choice("truncation", kTurn, "auto|disabled"),
+      Int("max_prompt_tokens", kTurn, 1, kInt32Max),
       Refused("truncate_prompt_tokens", kTurn, {}, "use truncation"),
       Refused("context_management", kTurn, {}, "use truncation"),
 

@@ -33,6 +33,19 @@ TEST(CallMessageTest, ADialogIsCutOnlyWhereItsCallSaysSo) {
   EXPECT_EQ(MessageWith(true, "").state.truncation, "auto");
 }
 
+// Regression: a chat of a model with a long context was cut to the service's 3,000 tokens, and its
+// client could not ask for more.
+TEST(CallMessageTest, TheCallLimitsItsPromptWithOrWithoutTruncation) {
+  for (const bool truncate : {true, false}) {
+    protocol::ResponsesCall call = CallWith(truncate, "");
+    call.max_prompt_tokens = 30'000;
+    const Message message = MessageOf(call, responses::SkeletonOf(call, "m", "conv_1"));
+    ASSERT_TRUE(message.window.has_value());
+    EXPECT_EQ(message.window->limit, 30'000);
+    EXPECT_EQ(message.window->truncate, truncate);
+  }
+}
+
 TEST(CallMessageTest, WhatTheCallSaysIsInTheMessageAndTheSkeleton) {
   const Message message = MessageWith(false, "rollback");
   EXPECT_EQ(message.id, "m-1");

@@ -52,8 +52,9 @@ Message MessageOf(protocol::ResponsesCall call, protocol::ResponseState skeleton
   message.system_prompt = std::move(call.instructions);
   message.policy = PolicyOf(call.policy);
   message.expected_last_item_id = std::move(call.expected_last_item_id);
-  if (!call.truncate)
-    message.window = {.limit = std::numeric_limits<int>::max(), .truncate = false};
+  if (!call.truncate || call.max_prompt_tokens.has_value())
+    message.window = {.limit = call.max_prompt_tokens.value_or(std::numeric_limits<int>::max()),
+                      .truncate = call.truncate};
   message.request = std::move(call.request);
   return message;
 }

@@ -66,8 +66,9 @@ struct Acceptance {
 };
 
 // Makes a message of a call of the Responses API, whichever server it came by. If the call allows
-// truncation, the prompt is limited to the service's context window and omits old turns; otherwise
-// only the model's context limits it. `skeleton`: responses::SkeletonOf(call, ...).
+// truncation, the prompt is limited to the call's `max_prompt_tokens` or else to the service's
+// context window, and omits old turns; otherwise only `max_prompt_tokens` and the model's context
+// limit it. `skeleton`: responses::SkeletonOf(call, ...).
 Message MessageOf(protocol::ResponsesCall call, protocol::ResponseState skeleton);
 
 extern const store::Migration kFingerprintTables;  // behind kHistoryTables
