@@ -110,7 +110,7 @@ class RawClient {
       if (response.status != 100) break;
     }
     const std::string length = response.Header("content-length");
-    if (head_only || response.status == 204) {
+    if (head_only || response.status == 204 || response.status == 304) {
       response.complete = true;
     } else if (!length.empty()) {
       const auto size = static_cast<size_t>(atoll(length.c_str()));
