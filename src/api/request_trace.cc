@@ -1,5 +1,7 @@
 #include "api/request_trace.h"
 
+#include "api/token_stream.h"
+
 namespace tutti::api {
 
 std::string_view WaitReasonName(WaitReason reason) {
@@ -17,6 +19,15 @@ std::string_view TraceEventName(TraceEvent::Kind kind) {
                                          "first_token", "ended"};
   static_assert(std::size(kNames) == static_cast<size_t>(TraceEvent::Kind::kEnded) + 1);
   return kNames[static_cast<size_t>(kind)];
+}
+
+bool RequestTrace::Cancel() const {
+  const std::span<const TraceEvent> events = engine().events();
+  if (!events.empty() && events.back().kind == TraceEvent::Kind::kEnded) return false;
+  const std::shared_ptr<Cancellable> request = request_.Copy().lock();
+  if (request == nullptr) return false;
+  request->Cancel();
+  return true;
 }
 
 std::vector<uint64_t> RequestTrace::LastSteps() const {

@@ -25,6 +25,8 @@
 
 namespace tutti::api {
 
+class Cancellable;  // api/token_stream.h
+
 // Why a sequence does not run.
 enum class WaitReason : uint8_t {
   kNone,         // it runs
@@ -121,6 +123,10 @@ class RequestTrace {
   void SetModel(std::string model) {
     model_.Update([&](std::string& held) { held = std::move(model); });
   }
+  // What Cancel() cancels, while it exists.
+  void SetCancellable(std::weak_ptr<Cancellable> request) {
+    request_.Update([&](auto& held) { held = std::move(request); });
+  }
 
   // --- the engine thread ---
   TraceLog<96>& engine() { return engine_; }
@@ -147,6 +153,9 @@ class RequestTrace {
   }
 
   // --- any thread ---
+  // The engine ends the request at its next step, with CANCELLED. False: it has ended, or no engine
+  // of this process has it.
+  bool Cancel() const;
   std::string model() const { return model_.Copy(); }  // empty: not known yet
   const TraceLog<12>& server() const { return server_; }
   const TraceLog<96>& engine() const { return engine_; }
@@ -169,6 +178,7 @@ class RequestTrace {
 
   const Head head_;
   Synchronized<std::string> model_;
+  Synchronized<std::weak_ptr<Cancellable>> request_;
   TraceLog<12> server_;
   TraceLog<96> engine_;
   std::array<std::atomic<uint64_t>, kLastSteps> last_steps_ = {};

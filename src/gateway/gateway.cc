@@ -423,7 +423,10 @@ Status Gateway::Submit(Pending& pending, std::shared_ptr<grammar::TokenMasker> c
   engine::Request out;
   out.id = std::move(in.request_id);
   out.trace = std::move(in.trace);
-  if (out.trace != nullptr) out.trace->SetModel(pending.model->info.id);
+  if (out.trace != nullptr) {
+    out.trace->SetModel(pending.model->info.id);
+    out.trace->SetCancellable(pending.permit.control());
+  }
   out.prompt = std::move(prompt.tokens);
   out.end_tokens = EndTokens(*pending.model, in.prompt);
   out.seed = seed;

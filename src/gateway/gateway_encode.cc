@@ -532,7 +532,10 @@ Status Gateway::Prepare(PendingEncoding& pending) try {
   out.tenant_weight = in.tenant_weight;
   out.prepare = clock_.Now() - begin;
   out.trace = std::move(in.trace);
-  if (out.trace != nullptr) out.trace->SetModel(pending.model->info.id);
+  if (out.trace != nullptr) {
+    out.trace->SetModel(pending.model->info.id);
+    out.trace->SetCancellable(pending.permit.control());
+  }
   const auto items = static_cast<int64_t>(out.lengths.size());
   const auto tokens = static_cast<int64_t>(out.tokens.size());
   const ServedEncoder& encoder = *pending.model->encoder;

@@ -366,6 +366,44 @@ TEST_F(LiveTest, TracesARequest) {
   EXPECT_THAT(unknown.body, HasSubstr("512"));
 }
 
+TEST_F(LiveTest, ARequestIsCancelledByItsId) {
+  class Request final : public api::Cancellable {
+   public:
+    void Cancel() noexcept override { ++cancels; }
+    std::atomic<int> cancels{0};
+  };
+  StartServer(WithKey());
+  const std::string admin = Bearer(KeyWith({auth::RouteClass::kAdmin}));
+  const auto post = [&](const std::string& id, const std::string& fields) {
+    return Ask("POST /admin/requests/" + id + "/cancel HTTP/1.1\r\nHost: localhost\r\n" + fields +
+               "Content-Length: 0\r\n\r\n");
+  };
+  const auto one = std::make_shared<Request>(), other = std::make_shared<Request>();
+  // A call with two prompts.
+  const auto first = traces_.Begin({.id = "req-two"}), second = traces_.Begin({.id = "req-two"});
+  first->SetCancellable(one);
+  second->SetCancellable(other);
+  const auto bystander = std::make_shared<Request>();
+  const auto third = traces_.Begin({.id = "req-three"});
+  third->SetCancellable(bystander);
+  for (const std::string& fields : {std::string(), Bearer(KeyWith(auth::kAllButAdmin))})
+    EXPECT_THAT(post("req-two", fields).status, ::testing::AnyOf(401, 403));
+  EXPECT_EQ(one->cancels, 0);
+  EXPECT_EQ(post("req-two", admin).body,
+            R"({"object":"request.cancel","id":"req-two","cancelled":2})");
+  EXPECT_EQ(one->cancels, 1);
+  EXPECT_EQ(other->cancels, 1);
+  EXPECT_EQ(bystander->cancels, 0);
+  EXPECT_EQ(post("req-none", admin).status, 404);
+  // One has ended, the other one was never in an engine.
+  first->engine().Append({.kind = api::TraceEvent::Kind::kEnded});
+  second->SetCancellable({});
+  const RawResponse late = post("req-two", admin);
+  EXPECT_EQ(late.status, 409) << late.body;
+  EXPECT_THAT(late.body, HasSubstr("already_finished"));
+  EXPECT_EQ(one->cancels, 1);
+}
+
 // Regression: it had no end, as if it still ran.
 TEST_F(LiveTest, ARequestWhoseClientLeftBeforeTheEngineHadItIsCancelled) {
   StartServer();

@@ -169,17 +169,19 @@ TEST_F(RoutesTest, OperatorRoutesNeedAdminUnlessServerIsOpen) {
         route.handler.needs != Needs::kOperate)
       paths.push_back(PathOf(route));
   }
-  EXPECT_THAT(paths, ::testing::UnorderedElementsAre(
-                         "/v1/models/load", "/v1/models/unload", "/models/load", "/models/unload",
-                         "/v2/repository/models/fake/load", "/v2/repository/models/fake/unload",
-                         "/v1/load_lora_adapter", "/v1/unload_lora_adapter", "/api/pull",
-                         "/api/copy", "/api/delete", "/admin/reload"));
+  EXPECT_THAT(paths,
+              ::testing::UnorderedElementsAre(
+                  "/v1/models/load", "/v1/models/unload", "/models/load", "/models/unload",
+                  "/v2/repository/models/fake/load", "/v2/repository/models/fake/unload",
+                  "/v1/load_lora_adapter", "/v1/unload_lora_adapter", "/api/pull", "/api/copy",
+                  "/api/delete", "/admin/reload", "/admin/requests/fake/cancel"));
   const auto ask = [&](const std::string& path, const std::string& fields) {
     return Ask(Request(path == "/api/delete" ? "DELETE" : "POST", path, fields));
   };
   // What they answer without a folder of adapters and a configuration file.
   const auto passed = [](const std::string& path) {
     if (path == "/admin/reload") return HasSubstr("cannot reload");
+    if (path.starts_with("/admin/requests/")) return HasSubstr("no trace of this request");
     return HasSubstr(path.ends_with("_lora_adapter") ? "start with --lora-folder" : "model");
   };
   StartServer();

@@ -222,6 +222,7 @@ constexpr auto kRoutes = std::to_array<Route>({
     {"/admin/reload", "POST", RouteId::kReload, to::kAdmin, kOperate},
     {"/admin/state", "GET", RouteId::kLiveState, to::kLive, kOperate},
     {"/admin/events", "GET", RouteId::kLiveEvents, to::kLive, kOperate},
+    {"/admin/requests/{id}/cancel", "POST", RouteId::kRequestCancel, to::kLive, kOperate},
     {"/admin/requests/{id}", "GET", RouteId::kRequestTrace, to::kLive, kOperate},
     {"/web/config", "GET", RouteId::kWebConfig, to::kWeb, kAnybody, OpKind::kOther, kOpen},
     {"/web/{id}", "GET", RouteId::kWebFile, to::kWeb, kAnybody, OpKind::kOther, kOpen},

@@ -112,6 +112,7 @@ enum class RouteId {
   kLiveState,     // GET /admin/state
   kLiveEvents,    // GET /admin/events
   kRequestTrace,  // GET /admin/requests/{id}
+  kRequestCancel,
   kWebFile,       // of the page
   kWebConfig,
   kMe,  // GET /v1/me

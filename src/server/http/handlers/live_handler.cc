@@ -1,5 +1,5 @@
 // GET /admin/state, GET /admin/events, GET /admin/requests/{id}: what the engines do now, and what
-// a request went through (docs/live.md).
+// a request went through; POST /admin/requests/{id}/cancel ends it (docs/live.md).
 //
 // The engines take a snapshot before their next step; until then the handler looks every 10 ms. It
 // waits 500 ms at most, and then shows the last snapshots, which have their age. Texts are made on
@@ -60,10 +60,14 @@ class LiveHandler final : public Handler {
         events_(connection) {}
 
   void Start() override {
-    if (route_ == RouteId::kRequestTrace && Traces().empty()) {
-      return connection_.RespondError(
-          NotFound("not_found", "no trace of this request; the last " +
-                                    std::to_string(api::RequestTraces::kKept) + " are kept"));
+    if (route_ == RouteId::kRequestTrace || route_ == RouteId::kRequestCancel) {
+      const auto traces = Traces();
+      if (traces.empty()) {
+        return connection_.RespondError(
+            NotFound("not_found", "no trace of this request; the last " +
+                                      std::to_string(api::RequestTraces::kKept) + " are kept"));
+      }
+      if (route_ == RouteId::kRequestCancel) return Cancel(traces);
     }
     if (route_ == RouteId::kLiveEvents && !Open()) return;
     if (route_ == RouteId::kLiveEvents && connection_.request_context().decision().head_only)
@@ -101,6 +105,23 @@ class LiveHandler final : public Handler {
   std::vector<std::shared_ptr<const api::RequestTrace>> Traces() const {
     if (context_.deps.traces == nullptr) return {};
     return context_.deps.traces->Find(connection_.request_context().decision().argument);
+  }
+
+  void Cancel(const std::vector<std::shared_ptr<const api::RequestTrace>>& traces) {
+    const auto cancelled = std::count_if(traces.begin(), traces.end(),
+                                         [](const auto& each) { return each->Cancel(); });
+    if (cancelled == 0) {
+      return connection_.RespondError(
+          Status(StatusCode::kAborted, "already_finished",
+                 "the request has ended, or no engine of this process has it"));
+    }
+    Respond(protocol::JsonWriter()
+                .BeginObject()
+                .Member("object", "request.cancel")
+                .Member("id", connection_.request_context().decision().argument)
+                .Member("cancelled", static_cast<int64_t>(cancelled))
+                .EndObject()
+                .Take());
   }
 
   // Begins the stream. False: it was refused.
