@@ -113,7 +113,7 @@ enum class RouteId {
   kLiveEvents,    // GET /admin/events
   kRequestTrace,  // GET /admin/requests/{id}
   kRequestCancel,
-  kWebFile,       // of the page
+  kWebFile,  // of the page
   kWebConfig,
   kMe,  // GET /v1/me
   kAdminKeys,
