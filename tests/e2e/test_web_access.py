@@ -86,6 +86,14 @@ class Access(BrowserCase):
             sign_in(secrets[2])
             expect(answers(page)).to_have_count(3)
             expect(answers(page).last).to_contain_text(ANSWERED)
+            # One that expires.
+            rotated = subprocess.run([os.environ["E2E_BINARY"], "keys", "rotate", "third", "--store", store, "--grace", "1s", "--json"],
+                                     check=True, capture_output=True, text=True)
+            eventually(lambda: server.get("/v1/me", headers={"Authorization": f"Bearer {secrets[2]}"})[0] == 401)
+            send(page, "Are you still there?")
+            sign_in(json.loads(rotated.stdout)["secret"])
+            expect(answers(page)).to_have_count(4)
+            expect(answers(page).last).to_contain_text(ANSWERED)
 
     def test_nothing_is_sent_with_the_key_of_another_owner(self):
         self.expected_faults = ("401", "403")
