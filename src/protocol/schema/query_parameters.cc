@@ -165,6 +165,20 @@ Result<RetrieveQuery> ParseRetrieveQuery(std::span<const QueryParameter> paramet
   return query;
 }
 
+Result<CancelQuery> ParseCancelQuery(std::span<const QueryParameter> parameters,
+                                     const ParseOptions& options, IgnoredFields* ignored) {
+  RETURN_IF_ERROR(CheckOnce(parameters));
+  CancelQuery query;
+  for (const QueryParameter& parameter : parameters) {
+    if (parameter.first == "keep_output") {
+      ASSIGN_OR_RETURN(query.keep_output, ReadFlag(parameter));
+    } else {
+      RETURN_IF_ERROR(NoteUnknown(parameter.first, options, ignored));
+    }
+  }
+  return query;
+}
+
 Result<JobListQuery> ParseJobListQuery(std::span<const QueryParameter> parameters,
                                        const ParseOptions& options, IgnoredFields* ignored) {
   RETURN_IF_ERROR(CheckOnce(parameters));

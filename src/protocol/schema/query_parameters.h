@@ -55,6 +55,13 @@ struct RetrieveQuery {
 Result<RetrieveQuery> ParseRetrieveQuery(std::span<const QueryParameter> parameters,
                                          const ParseOptions& options, IgnoredFields* ignored);
 
+// Query of POST /v1/responses/{id}/cancel.
+struct CancelQuery {
+  bool keep_output = false;  // its conversation keeps the message and the text so far
+};
+Result<CancelQuery> ParseCancelQuery(std::span<const QueryParameter> parameters,
+                                     const ParseOptions& options, IgnoredFields* ignored);
+
 // Query of GET /v1/jobs.
 struct JobListQuery {
   ListQuery page;

@@ -121,6 +121,20 @@ TEST(RetrieveQuery, AsksForEventsAfterANumber) {
   EXPECT_FALSE(Retrieve({{"stream", "false"}})->stream);
 }
 
+TEST(CancelQuery, KeepsOutputOnRequest) {
+  const auto parse = [](const Parameters& parameters, bool strict = false) {
+    IgnoredFields ignored;
+    ParseOptions options;
+    options.strict = strict;
+    return ParseCancelQuery(parameters, options, &ignored);
+  };
+  EXPECT_FALSE(parse({})->keep_output);
+  EXPECT_TRUE(parse({{"keep_output", "true"}})->keep_output);
+  EXPECT_EQ(parse({{"keep_output", "1"}}).status().param(), "keep_output");
+  EXPECT_TRUE(parse({{"other", "1"}}).ok());
+  EXPECT_EQ(parse({{"other", "1"}}, /*strict=*/true).status().reason(), "unknown_parameter");
+}
+
 TEST(RetrieveQuery, ItsFaultsAreNamed) {
   for (const char* stream : {"1", "yes", "True", ""})
     EXPECT_EQ(Retrieve({{"stream", stream}}).status().param(), "stream") << stream;

@@ -214,19 +214,26 @@ void Responses::Look(const std::string& owner, const std::string& id, StateCallb
   Load(owner, id, /*writes=*/false, as_begun, state);
 }
 
-void Responses::CancelNow(const Response& response) {
+void Responses::CancelNow(const Response& response, bool keeps) {
+  // The dialog of a turn must know that it keeps the text before the generation ends.
+  const auto running = running_.find(response.id());
+  if (keeps && running != running_.end() && running->second->cancel != nullptr) {
+    const CancelTurn cancel = running->second->cancel;
+    return cancel(true);
+  }
   if (CancelRun(response)) return;
   const auto waiting = waiting_.find(response.id());
   if (waiting == waiting_.end()) return;
-  const std::function<void()> cancel = waiting->second->cancel;  // the entry may go meanwhile
-  cancel();
+  const CancelTurn cancel = waiting->second->cancel;  // the entry may go meanwhile
+  cancel(keeps);
 }
 
-void Responses::Cancel(const std::string& owner, const std::string& id, ResponseCallback done) {
+void Responses::Cancel(const std::string& owner, const std::string& id, ResponseCallback done,
+                       bool keeps) {
   std::shared_ptr<Response> response = registry_.Find(owner, id);
   if (response == nullptr) return CancelStored(owner, id, std::move(done));
-  strand_->Post([this, response = std::move(response), done = std::move(done)] {
-    CancelNow(*response);
+  strand_->Post([this, response = std::move(response), done = std::move(done), keeps] {
+    CancelNow(*response, keeps);
     done(response);
   });
 }

@@ -167,8 +167,11 @@ class Responses {
   void Look(const std::string& owner, const std::string& id, StateCallback done);
   // Cancels a response, which ends with its partial text as soon as the engine has stopped; `done`
   // does not wait for that. An ended response is not changed; one that Resume() has not reached is
-  // ended in the store and never runs. Errors: not_found; model_loading (a turn of a dialog).
-  void Cancel(const std::string& owner, const std::string& id, ResponseCallback done);
+  // ended in the store and never runs. `keeps`: a turn that runs leaves its message and its partial
+  // text in its dialog, as one that BusyPolicy::kInterrupt ends; otherwise it leaves nothing.
+  // Errors: not_found; model_loading (a turn of a dialog).
+  void Cancel(const std::string& owner, const std::string& id, ResponseCallback done,
+              bool keeps = false);
   // Deletes a response and its events from memory and store; cancels it if it is running. Errors:
   // not_found; model_loading (a turn of a dialog).
   void Delete(const std::string& owner, const std::string& id, std::function<void(Status)> done);
@@ -197,10 +200,11 @@ class Responses {
   // --- on the strand, for the dialogs ---
 
   // Creates the response of a turn that waits; its log begins with `accepted`, `created` and
-  // `queued`. `cancel` is called if a client cancels it before it runs. `again`: an earlier process
-  // has created it before.
-  // Errors: those of Registry::Add.
-  Result<std::shared_ptr<Response>> Create(ResponseBase base, std::function<void()> cancel,
+  // `queued`. `cancel(keeps)` is called if a client cancels it before it runs, or with `keeps`
+  // while it runs. `again`: an earlier process has created it before. Errors: those of
+  // Registry::Add.
+  using CancelTurn = std::function<void(bool keeps)>;
+  Result<std::shared_ptr<Response>> Create(ResponseBase base, CancelTurn cancel,
                                            bool again = false);
   // Removes a response whose message was not accepted. It may be running, but not shown.
   void Abandon(const Response& response);
@@ -235,7 +239,7 @@ class Responses {
   void Load(const std::string& owner, const std::string& id, bool writes, Unended unended,
             ResponseCallback done);
   void CancelStored(const std::string& owner, const std::string& id, ResponseCallback done);
-  void CancelNow(const Response& response);
+  void CancelNow(const Response& response, bool keeps = false);
 
   // responses_run.cc: of the strand
   void Adopt(const ActivePointer& active, const std::string& request);

@@ -41,7 +41,7 @@ void Responses::Adopt(const ActivePointer& active, const std::string& request) {
              });
 }
 
-Result<std::shared_ptr<Response>> Responses::Create(ResponseBase base, std::function<void()> cancel,
+Result<std::shared_ptr<Response>> Responses::Create(ResponseBase base, CancelTurn cancel,
                                                     bool again) {
   auto response = std::make_shared<Response>(std::move(base), options_.log_bytes, again);
   auto active = std::make_shared<Active>(response);

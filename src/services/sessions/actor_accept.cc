@@ -148,7 +148,7 @@ Result<TurnQueue::Offer> SessionActor::Enqueue(const SessionPointer& session, Me
   Result<std::shared_ptr<responses::Response>> response = responses_.Create(
       {session->key.tenant, state, message.input,
        responses::TurnNote{message.id, number, static_cast<int64_t>(offer.position)}},
-      [this, session, number] { GiveUp(session, number, CutShort::kForget); });
+      [this, session, number](bool keeps) { CancelTurn(session, number, keeps); });
   if (!response.ok()) {
     queue.TakeBack(message.id, number);
     return response.status();
@@ -238,8 +238,9 @@ void SessionActor::Again(const SessionKey& key, const std::string& message_id,
   });
 }
 
-void SessionActor::Cancel(const SessionKey& key, const std::string& message_id, Callback done) {
-  Open(key, [this, message_id, done](const Result<SessionPointer>& session) {
+void SessionActor::Cancel(const SessionKey& key, const std::string& message_id, bool keeps,
+                          Callback done) {
+  Open(key, [this, message_id, done, keeps](const Result<SessionPointer>& session) {
     if (!session.ok()) return done(session.status());
     const std::optional<int64_t> turn = (*session)->queue->Find(message_id);
     if (!turn.has_value()) return done(NotFound("not_found", "there is no such message"));
@@ -247,9 +248,16 @@ void SessionActor::Cancel(const SessionKey& key, const std::string& message_id, 
       return done(
           Status(StatusCode::kAborted, "already_finished", "the message is already answered"));
     }
-    GiveUp(*session, *turn, CutShort::kForget);
+    CancelTurn(*session, *turn, keeps);
     done(OkStatus());
   });
+}
+
+// A turn that waits has no place among the items yet, so that it leaves nothing.
+void SessionActor::CancelTurn(const SessionPointer& session, int64_t number, bool keeps) {
+  const auto place = session->turns.find(number);
+  const bool runs = place != session->turns.end() && place->second.running;
+  GiveUp(session, number, keeps && runs ? CutShort::kKeep : CutShort::kForget);
 }
 
 // Cancels a turn: a running one ends within a step, a waiting one at once.

@@ -135,7 +135,7 @@ Status SessionActor::RestoreTurn(Session& session, const Accepted& row) {
   Result<std::shared_ptr<responses::Response>> response = responses_.Create(
       {session.key.tenant, state, turn.message.input,
        responses::TurnNote{row.message_id, row.turn, static_cast<int64_t>(turn.position)}},
-      [this, key, message_id] { Cancel(key, message_id, [](const Status&) {}); },
+      [this, key, message_id](bool keeps) { Cancel(key, message_id, keeps, [](const Status&) {}); },
       /*again=*/true);
   RETURN_IF_ERROR(response.status());
   turn.response = *std::move(response);

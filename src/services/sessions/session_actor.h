@@ -43,7 +43,7 @@ class SessionActor {
   // actor_accept.cc
   void Submit(const SessionKey& key, Message message, Done<Acceptance> done);
   void Again(const SessionKey& key, const std::string& message_id, Done<Acceptance> done);
-  void Cancel(const SessionKey& key, const std::string& message_id, Callback done);
+  void Cancel(const SessionKey& key, const std::string& message_id, bool keeps, Callback done);
 
   // actor_load.cc
   void Resume();
@@ -98,6 +98,7 @@ class SessionActor {
   void Save(const SessionPointer& session, Turn& turn);
   void Saved(const SessionPointer& session, int64_t turn, const Result<DialogId>& dialog);
   void Refuse(const SessionPointer& session, int64_t turn, const Status& why);
+  void CancelTurn(const SessionPointer& session, int64_t turn, bool keeps);
   void GiveUp(const SessionPointer& session, int64_t turn, CutShort cut);
 
   // actor_turns.cc

@@ -68,7 +68,8 @@ void Sessions::Arrived(const SessionKey& key, int64_t turn) {
 }
 
 void Sessions::Cancel(const SessionKey& key, const std::string& message_id, Callback done) {
-  Ask(*strand_, *actor_, &SessionActor::Cancel, std::move(done), key, message_id);
+  Ask(*strand_, *actor_, &SessionActor::Cancel, std::move(done), key, message_id,
+      /*keeps=*/false);
 }
 
 void Sessions::Clear(const SessionKey& key, Callback done) {

@@ -285,6 +285,26 @@ TEST_F(SessionsTest, AResponseThatWaitsCanBeCancelledByItsId) {
   EXPECT_EQ(HistoryText(Key()), "u1 [u1]");
 }
 
+TEST_F(SessionsTest, CancelThatKeepsTheTextLeavesTheOrder) {
+  const Acceptance cut = Accepted(Key(), UserMessage("long question"));
+  const Acceptance waiting = Accepted(Key(), UserMessage("waits"));
+  const Acceptance later = Accepted(Key(), UserMessage("later"));
+  Settle();
+  inference_->Step();
+  Settle();
+  for (const Acceptance& each : {waiting, cut}) {
+    support::Call<Result<std::shared_ptr<responses::Response>>> cancel;
+    responses_->Cancel("t", each.response_id, cancel.done(), /*keeps=*/true);
+    EXPECT_TRUE(cancel.Get().ok());
+  }
+  StepAll();
+  for (const Acceptance& each : {cut, waiting, later}) ASSERT_TRUE(Ended(each.response));
+  EXPECT_EQ(cut.response->State().status, ResponseStatus::kCancelled);
+  EXPECT_EQ(HistoryText(Key()), "long question [lo~ later [later]");
+  Restart();
+  EXPECT_EQ(HistoryText(Key()), "long question [lo~ later [later]");
+}
+
 TEST_F(SessionsTest, RejectIsRefusedWhileATurnRuns) {
   Accepted(Key(), UserMessage("u1"));
   EXPECT_EQ(Submit(Key(), UserMessage("u2", "", BusyPolicy::kReject)).status().reason(),

@@ -115,7 +115,11 @@ class StoredResponseHandler final : public JsonHandler {
                               ThenDone([this] { return protocol::DeletedJson(Id(), "response"); }));
     }
     const auto found = connection_.Later([this](const Found& response) { OnFound(response); });
-    if (route_ == RouteId::kResponseCancel) return responses.Cancel(Owner(), Id(), found);
+    if (route_ == RouteId::kResponseCancel) {
+      const auto asked = TakeQuery(&protocol::ParseCancelQuery);
+      if (!asked.ok()) return connection_.RespondError(asked.status());
+      return responses.Cancel(Owner(), Id(), found, asked->keep_output);
+    }
     if (route_ != RouteId::kResponseInput) {
       const auto asked = TakeQuery(&protocol::ParseRetrieveQuery);
       if (!asked.ok()) return connection_.RespondError(asked.status());
