@@ -213,6 +213,8 @@ class Accessibility(ViewsCase):
         expect(page.locator(".entry.answer")).to_contain_text(ANSWERED)
         expect(page.locator(".entry.user .bubble")).to_have_text("Hello\nthere")
         expect(page.get_by_label("Message", exact=True)).to_be_focused()
+        tab_to("button", "Edit", back=True)  # of the answer
+        page.keyboard.press("Shift+Tab")
         tab_to("button", "Edit", back=True)
         page.keyboard.press("Enter")
         expect(page.get_by_label("Changed message")).to_be_focused()

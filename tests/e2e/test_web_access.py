@@ -127,6 +127,7 @@ class Access(BrowserCase):
             page.keyboard.press("Escape")
             expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
             self.assertNotIn("secret", page.evaluate("JSON.stringify(localStorage)"))
+            self.assertNotIn("of ann", page.evaluate("JSON.stringify(sessionStorage).toLowerCase()"))
             sign_in("bob")
             check_nothing_of("ann", "bob")
             page.get_by_role("button", name="Settings").click()

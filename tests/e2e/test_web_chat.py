@@ -15,7 +15,7 @@ from playwright.sync_api import TimeoutError as BrowserTimeout
 import thinking_model
 from browser import BrowserCase, CuttableProxy
 from harness import STEP_S, Server, eventually, figure
-from web_page import (ANSWERED, RESPONSES, WebCase, answers, chat, check_rules, check_rules_everywhere, conversation_of, limit, rendered,
+from web_page import (ANSWERED, ITEMS, RESPONSES, WebCase, answers, chat, check_rules, check_rules_everywhere, conversation_of, limit, rendered,
                       send, shows)
 
 
@@ -49,9 +49,27 @@ class Chat(WebCase):
         stopped = answers(page).last.locator(".markdown").text_content()
         limit(page, 16)
         chat(page, "And now?", answered=2)
+        figures = answers(page).last.locator("summary").inner_text()
+        self.assertRegex(figures, r"16 output tokens.* tokens/s .*first after")
+        # What the page knows of an answer is shown after a reload too.
         page.reload()
         expect(page.locator(".entry")).to_have_count(4)
         shows(answers(page).first, stopped)
+        expect(answers(page).first).to_contain_text("Stopped.")
+        self.assertEqual(answers(page).last.locator("summary").inner_text(), figures)
+        answers(page).last.locator("summary").click()
+        response, request = answers(page).last.locator(".about code").all_inner_texts()
+        self.assertEqual(json.loads(self.server.get(f"/v1/responses/{response}")[2])["usage"]["output_tokens"], 16)
+        link = page.get_by_role("link", name="Where its time went")
+        self.assertEqual(link.get_attribute("href"), f"#/live/{request}")
+        self.assertEqual(self.server.get(f"/admin/requests/{request}")[0], 200)
+        check_rules_everywhere(self, page, "the ids of an answer")
+        # What was cut goes on.
+        expect(answers(page).first.get_by_role("button", name="Continue")).to_have_count(0)
+        answers(page).last.get_by_role("button", name="Continue").click()
+        expect(answers(page)).to_have_count(3)
+        expect(answers(page).last).to_contain_text(ANSWERED)
+        expect(page.locator(".bubble").last).to_have_text("Continue where you stopped.")
 
     # After a reload and in other tabs neither the question nor the answer was shown, and nothing could stop it.
     def test_a_running_answer_is_shown_again_and_stopped(self):
@@ -104,6 +122,17 @@ class Chat(WebCase):
         answers(page).last.get_by_role("button", name="Regenerate").click()
         expect(page.locator(".entry.user .bubble")).to_have_text(["Name a river.", "Name a lake."])
         expect(page.locator(".branch").nth(1)).to_contain_text("2 / 2")
+        # Another text of the answer.
+        expect(answers(page).last).to_contain_text(ANSWERED)
+        answers(page).last.get_by_role("button", name="Edit").click()
+        page.get_by_label("Changed answer").fill("Lake *Como*.")
+        page.get_by_role("button", name="Save as a branch").click()
+        expect(page.locator(".branch").nth(1)).to_contain_text("3 / 3")
+        shows(answers(page).last, "Lake Como.")
+        shows(answers(page).first, first)
+        chat(page, "Where is it?", answered=3)
+        texts = [item["content"][0]["text"] for item in self.items(conversation_of(page))]
+        self.assertEqual(texts[2:5], ["Name a lake.", "Lake *Como*.", "Where is it?"])
         listed = page.locator(".side li a", has_text="Name a river.")
         expect(listed).to_have_count(1)
         page.get_by_role("button", name="Rename Name a river.").click()
@@ -155,6 +184,66 @@ class Chat(WebCase):
                     null].map((value) => faultsOf(value, schema).length);
         }""")
         self.assertEqual([count > 0 for count in faults], [False, False] + 8 * [True])
+        self.assertEqual(page.evaluate("""async () => (await import('/web/lib/json_schema.js')).uncheckedPatterns(
+            {properties: {a: {pattern: '(?P<n>a)'}, b: {items: [{pattern: '^a$'}, {pattern: '(?P<n>a)'}]}}})"""), ["(?P<n>a)"])
+
+    def test_sampling_fields_and_the_choice_of_a_tool(self):
+        page = self.open(self.server.url)
+        page.get_by_role("button", name="Settings").click()
+        page.get_by_text("More sampling").click()
+        wanted = {"Top k": (40, "top_k"), "Min p": (0.05, "min_p"), "Presence penalty": (-0.5, "presence_penalty"),
+                  "Frequency penalty": (0.25, "frequency_penalty"), "Repetition penalty": (1.1, "repetition_penalty")}
+        for title, wrong, range_ in (("Top k", "1.5", "-1 to"), ("Min p", "2", "0 to 1"), ("Presence penalty", "3", "-2 to 2"),
+                                     ("Repetition penalty", "0", "above 0, up to 10")):
+            page.get_by_label(title).fill(wrong)
+            expect(page.locator(".settings .error-text")).to_contain_text(range_)
+            page.get_by_label(title).fill("")
+        for title, (value, _) in wanted.items():
+            page.get_by_label(title).fill(str(value))
+        page.get_by_label("Stop texts").fill("x" * 257)
+        expect(page.locator(".settings .error-text")).to_contain_text("257 bytes, limit 256")
+        page.get_by_label("Stop texts").fill("END\n\\n\\n")
+        page.get_by_label("Longest answer (tokens)").fill("16")
+        page.get_by_label("Demo tools").check()
+        page.get_by_label("Tool choice").select_option("name:roll_dice")
+        page.get_by_label("Demo tools").uncheck()
+        page.get_by_label("Own tools (JSON)").fill('[{"type": "function", "name": "look", "parameters": {"type": "object"}}]')
+        expect(page.locator(".settings .error-text")).to_contain_text("no tool roll_dice")
+        check_rules_everywhere(self, page, "settings with the choice of a tool")
+        page.get_by_label("Tool choice").select_option("none")
+        with page.expect_request(re.compile(RESPONSES)) as sent:
+            chat(page, "Hello")
+        body = sent.value.post_data_json
+        for value, field in wanted.values():
+            self.assertEqual(body[field], value, field)
+        self.assertEqual((body["stop"], body["tool_choice"]), (["END", "\n\n"], "none"))
+        # A call that is required is made once; its result is asked for.
+        page.get_by_label("Longest answer (tokens)").fill("200")
+        page.get_by_label("Tool choice").select_option("name:look")
+        page.get_by_label("Settings of the chat").get_by_role("button", name="Close").click()
+        send(page, "Look")
+        expect(page.get_by_text("Call of look")).to_be_visible()
+        expect(page.get_by_label("Result of look")).to_be_visible()
+
+    def test_a_broken_entry_leaves_the_others(self):
+        self.expected_faults = ("is not a function",)
+        conversation = self.server.post_json("/v1/conversations", {"items": [
+            {"type": "message", "role": ("user", "assistant")[i % 2], "content": f"Text {i}"} for i in range(4)]})["id"]
+        profile = self.new_profile()
+        page = profile.new_page()
+
+        def breaks(route):
+            page_of_items = route.fetch().json()
+            page_of_items["data"][0]["content"][0]["logprobs"] = [{"token": 5, "logprob": -1}]
+            route.fulfill(json=page_of_items)
+        page.route(re.compile(ITEMS), breaks)
+        page.goto(f"{self.server.url}/#/chat/{conversation}")
+        page.get_by_role("button", name="Tokens").click()
+        expect(page.get_by_role("alert")).to_contain_text("This entry cannot be shown")
+        expect(page.locator(".bubble")).to_have_text(["Text 0", "Text 2"])
+        expect(answers(page)).to_have_count(1)
+        page.get_by_role("button", name="Try again").click()
+        expect(answers(page)).to_have_count(2)
 
     def test_tabs_learn_of_changes_from_each_other(self):
         profile = self.new_profile()
@@ -244,6 +333,14 @@ class Chat(WebCase):
         expect(page.get_by_role("group", name="Table of tokens").locator("tbody tr")).to_have_count(tokens.count())
         button.click()
         shows(answers(page).last, text)
+        # The items of a conversation come without them: they are those of the response.
+        page.reload()
+        expect(tokens).to_have_count(0)
+        button.click()
+        expect(tokens.first).to_be_visible()
+        self.assertEqual(page.evaluate("[...document.querySelectorAll('.tokens .token')].map((e) => e.textContent).join('')").split(), text.split())
+        tokens.nth(4).hover()
+        expect(tip.locator("tr.chosen")).to_have_count(1)
 
     def test_an_export_is_imported_as_it_was(self):
         items = [{"type": "message", "role": "system", "content": [{"type": "input_text", "text": "Be brief."}]},
@@ -567,6 +664,8 @@ class Long(WebCase):
         page.get_by_role("button", name="Newest message").click()
         expect(answers(page).last).to_contain_text(ANSWERED)
         # Of the 10,000 most were left out.
+        expect(answers(page).last).to_contain_text("earlier messages were left out")
+        page.reload()
         expect(answers(page).last).to_contain_text("earlier messages were left out")
 
 

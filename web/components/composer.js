@@ -1,6 +1,7 @@
 // Where a message is written: its text, and text files to ask about.
 import {html, useEffect, useRef, useState} from '../lib/preact.js';
 import {countTokens} from '../lib/api.js';
+import {draftOf, setDraft, useDraft} from '../lib/drafts.js';
 import {bytes, count} from '../lib/format.js';
 import {notify} from '../lib/notices.js';
 import {joinFiles, readTextFile} from '../lib/text_files.js';
@@ -9,31 +10,27 @@ import {Icon} from './icon.js';
 
 const ANSWER_TOKENS = 64;  // kept free for a short answer
 
-// The files of the message that is being written. `add` takes Files of the browser, and says why one is refused; `reading`: how
-// many calls of it are not done.
-export function useFiles(model) {
-  const [files, setFiles] = useState([]);
+// The files of the message that is being written in a conversation. `add` takes Files of the browser, and says why one is refused;
+// `reading`: whether a call of it is not done.
+export function useFiles(model, chat) {
+  const {files} = useDraft(chat);
   const [reading, setReading] = useState(0);
-  // The current files and the end of the queue of additions, for calls that outlive the drawing they began in.
-  const held = useRef({files: [], last: Promise.resolve()}).current;
-  const set = (changed) => {
-    held.files = changed;
-    setFiles(changed);
-  };
+  const last = useRef(Promise.resolve());  // the end of the queue of additions
+  const set = (id, changed) => setDraft(id, {files: changed});
   const addAll = async (picked) => {
     for (const each of picked) {
       try {
         const file = await readTextFile(each);
-        if (held.files.some(({name}) => name === file.name)) throw new Error(`${file.name} is already attached`);
+        if (draftOf(chat).files.some(({name}) => name === file.name)) throw new Error(`${file.name} is already attached`);
         file.tokens = model ? await countTokens(model.id, joinFiles([file], '')) : 0;
-        const all = held.files;
+        const all = draftOf(chat).files;
         const tokens = all.reduce((sum, other) => sum + other.tokens, file.tokens);
         const max = (model?.max_model_len ?? Infinity) - ANSWER_TOKENS;
         if (tokens > max) {
           const more = all.length > 0 ? `with ${file.name} the files have ${count(tokens)} tokens` : `${file.name} has ${count(tokens)} tokens`;
           throw new Error(`${more}; ${model.id} reads at most ${count(max)}`);
         }
-        set([...all, file]);
+        set(chat, [...all, file]);
       } catch (error) {
         notify(`${error.message}.`, 'bad');
       }
@@ -41,26 +38,24 @@ export function useFiles(model) {
   };
   const add = (picked) => {
     setReading((count) => count + 1);
-    held.last = held.last.then(() => addAll(picked)).finally(() => setReading((count) => count - 1));
+    last.current = last.current.then(() => addAll(picked)).finally(() => setReading((count) => count - 1));
   };
-  return {files, reading: reading > 0, add, remove: (file) => set(held.files.filter((each) => each !== file)), clear: () => set([])};
+  return {files, reading: reading > 0, add, remove: (file) => set(chat, draftOf(chat).files.filter((each) => each !== file))};
 }
 
 const CLIP = 'M16.5 6.5v10a4.5 4.5 0 0 1-9 0V5.5a3 3 0 0 1 6 0v10a1.5 1.5 0 0 1-3 0v-9';
 
-// `onSend(text, onTaken)` sends a message; text and files stay here until `onTaken` is called. `sending`: that has not happened yet.
-export function Composer({disabled, running, sending, attached, onSend, onStop, hint}) {
-  const [text, setText] = useState('');
+// `chat`: the conversation, whose draft is shown. `onSend(text)` sends a message; text and files stay here until it has been taken.
+// `sending`: that has not happened yet.
+export function Composer({chat, disabled, running, sending, attached, onSend, onStop, hint}) {
+  const {text} = useDraft(chat);
   const field = useRef(null);
-  const {files, reading, add, remove, clear} = attached;
+  const {files, reading, add, remove} = attached;
   const blocked = text.trim() === '' || disabled || sending || reading;
   const submit = (event) => {
     event.preventDefault();
     if (blocked || running) return;
-    onSend(joinFiles(files, text), () => {
-      setText('');
-      clear();
-    });
+    onSend(joinFiles(files, text));
   };
   const onKeyDown = (event) => {
     // Enter ends the input of many scripts first.
@@ -89,7 +84,7 @@ export function Composer({disabled, running, sending, attached, onSend, onStop, 
             <${Icon} path=${CLIP} /><//>
           <label class="visually-hidden" for="message">Message</label>
           <textarea id="message" ref=${field} rows="1" dir="auto" readonly=${sending} value=${text}
-                    placeholder=${files.length > 0 ? 'Ask about the files' : 'Message'} onInput=${(event) => setText(event.target.value)} onKeyDown=${onKeyDown} onPaste=${onPaste}></textarea>
+                    placeholder=${files.length > 0 ? 'Ask about the files' : 'Message'} onInput=${(event) => setDraft(chat, {text: event.target.value})} onKeyDown=${onKeyDown} onPaste=${onPaste}></textarea>
           ${running
             ? html`<button type="button" onClick=${onStop}>Stop</button>`
             : html`<button class="primary" disabled=${blocked}>Send</button>`}

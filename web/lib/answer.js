@@ -6,7 +6,7 @@ const ENDS = new Set(['response.completed', 'response.incomplete', 'response.fai
 
 export function newAnswer() {
   return {
-    id: '', number: -1, status: 'waiting', items: [], usage: null, error: null, reason: '', restarted: false,
+    id: '', request: '', followed: false, number: -1, status: 'waiting', items: [], usage: null, error: null, reason: '', restarted: false,
     beganMs: performance.now(), firstMs: 0, endedMs: 0, deltas: 0, droppedItems: 0,
   };
 }
@@ -19,6 +19,18 @@ export function speedOf(answer) {
   const seconds = ((answer.endedMs || performance.now()) - answer.firstMs) / 1000;
   if (answer.firstMs === 0 || tokens < 2 || seconds <= 0) return null;
   return (tokens - 1) / seconds;
+}
+
+// What of an answer is kept with its items: its end and its figures.
+export function summaryOf(answer) {
+  const {id, request, followed, status, reason, restarted, droppedItems, usage, beganMs, firstMs, items} = answer;
+  // Events of an answer that is followed come faster than they were made.
+  return {
+    id, request, status, reason, restarted, droppedItems, speed: followed ? null : speedOf(answer),
+    afterMs: followed || firstMs === 0 ? null : Math.round(firstMs - beganMs),
+    tokens: usage && {prompt: usage.input_tokens, cached: usage.input_tokens_details?.cached_tokens ?? 0, output: usage.output_tokens},
+    hasLogprobs: items.some((item) => item?.tokens?.length > 0),
+  };
 }
 
 function changed(answer, index, change) {
@@ -99,6 +111,12 @@ export function fromItem(item) {
   }
 }
 
+// The tokens of a stored response's items, by their ids.
+export async function fetchTokens(id) {
+  const {output} = await responses.get(id);
+  return new Map(output.map((item) => [item.id, fromItem(item).tokens ?? []]));
+}
+
 const tokensOf = (parts) =>
     (typeof parts === 'string' ? [] : (parts ?? []).flatMap((part) => (part.logprobs ?? []).map(tokenOf)));
 
@@ -134,7 +152,7 @@ const mayPass = (error) => error instanceof ApiError && (error.status === 0 || e
 // last event that came; the server goes on meanwhile. Resolves with the ended answer. Rejects with ApiError if there is no
 // answer, with AbortError if `signal` was raised. `id`: of an answer that runs already, which is followed from its beginning.
 export async function runAnswer(body, onChange, signal, id = '') {
-  let answer = {...newAnswer(), id};
+  let answer = {...newAnswer(), id, request: body.request_id, followed: id !== ''};
   const onEvent = (event) => {
     answer = applyEvent(answer, event);
     onChange(answer, false);

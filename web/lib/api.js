@@ -255,7 +255,8 @@ export const responses = {
              {signal}, (e) => onEvent(JSON.parse(e.data))),
   get: (id) => request(`v1/responses/${encodeURIComponent(id)}`),
   inputItems: (id) => request(`v1/responses/${encodeURIComponent(id)}/input_items?order=asc&limit=100`),
-  cancel: (id) => request(`v1/responses/${encodeURIComponent(id)}/cancel`, {method: 'POST'}),
+  // Its conversation keeps the message and the text so far.
+  cancel: (id) => request(`v1/responses/${encodeURIComponent(id)}/cancel?keep_output=true`, {method: 'POST'}),
 };
 
 // The number of tokens of a text; 0 if the server does not say.

@@ -3,6 +3,7 @@
 // Of a long conversation only parts are here: the newest items, and, if the reader went to its beginning, the oldest ones. A
 // gap between them is filled from the side that the reader comes from. Pages are those of the Conversations API.
 import {fromItem} from './answer.js';
+import {readRecords} from './answer_records.js';
 
 // An item that gets another id when it is stored keeps its key, and with it its place.
 const keyOf = (item) => item.key ?? item.id;
@@ -23,6 +24,12 @@ function entriesOf(items) {
     }
   }
   return entries;
+}
+
+// The items of a page as they are shown, with what this browser knows of their answers.
+function fromPage(data) {
+  const records = readRecords();
+  return data.map((item) => ({...fromItem(item), answer: records.get(item.id)}));
 }
 
 let made = 0;  // items that were not stored when they were added; no two chats have the same id of one
@@ -58,7 +65,7 @@ export class ChatItems {
 
   // The newest page of a conversation.
   begin(page) {
-    this.newest = page.data.reverse().map(fromItem);
+    this.newest = fromPage(page.data.reverse());
     this.hasGap = page.has_more;
   }
 
@@ -71,12 +78,12 @@ export class ChatItems {
   fill(page, fromStart) {
     let meets;
     if (fromStart) {
-      const fresh = page.data.map(fromItem);
+      const fresh = fromPage(page.data);
       const known = fresh.findIndex((item) => item.id === this.newest[0]?.id);
       meets = known >= 0;
       this.#start = [...this.#start, ...(meets ? fresh.slice(0, known) : fresh)];
     } else {
-      const fresh = page.data.reverse().map(fromItem);
+      const fresh = fromPage(page.data.reverse());
       const known = fresh.findLastIndex((item) => item.id === this.#start.at(-1)?.id);
       meets = known >= 0;
       this.newest = [...fresh.slice(known + 1), ...this.newest];
@@ -91,18 +98,19 @@ export class ChatItems {
     this.newest.push(...items);
   }
 
-  // Adds items as the API takes them, which the server has not stored yet.
+  // Adds items as the API takes them, which the server has not stored yet. Returns their ids.
   addLocal(input) {
-    this.add(input.map((item) => ({...fromItem(item), id: `new-${++made}`})));
+    const items = input.map((item) => ({...fromItem(item), id: `new-${++made}`}));
+    this.add(items);
+    return items.map(({id}) => id);
+  }
+
+  remove(ids) {
+    this.newest = this.newest.filter(({id}) => !ids.includes(id));
   }
 
   addSystem(input) {
     this.add(input.map((item) => ({...fromItem(item), id: 'system'})));
-  }
-
-  // Without what a failed turn has sent and said.
-  dropFailed() {
-    this.newest = this.newest.filter((item) => !isLocal(item) && item.answer?.status !== 'lost');
   }
 
   // The newest items by their ids, for replaceNewest().
@@ -114,7 +122,7 @@ export class ChatItems {
   // and so does what was added since.
   replaceNewest(page, known) {
     const local = [...known.values()].filter(isLocal);
-    const fresh = page.data.reverse().map(fromItem).map((item) => {
+    const fresh = fromPage(page.data.reverse()).map((item) => {
       const before = known.get(item.id);
       if (before?.answer) return {...item, key: before.key, answer: before.answer, tokens: before.tokens};
       const sent = before ?? local.find((each) => each.type === item.type && each.role === item.role && each.text === item.text);

@@ -1,9 +1,11 @@
 // One chat: the conversation that the server stores, its turns as they are shown, and the answer that runs. The view reads
 // `state` and calls the methods. Which items are here, and in which order, is the matter of chat_items.js.
 import {askForKey, conversations, responses} from './api.js';
-import {fromItem, runAnswer, toInput} from './answer.js';
+import {fromItem, runAnswer, summaryOf, toInput} from './answer.js';
+import {addRecord} from './answer_records.js';
 import {newBranch} from './branches.js';
 import {ChatItems} from './chat_items.js';
+import {addUnsent, clearField, draftOf, moveDraft, removeUnsent, setDraft} from './drafts.js';
 import {forgetRunning, noteRunning, runningIn} from './running.js';
 import {splitFiles} from './text_files.js';
 import {Announcer, notifyError} from './notices.js';
@@ -15,6 +17,9 @@ const MAX_AT_ONCE = 20;     // items that the server takes at once
 const MAX_TOOL_ROUNDS = 8;  // requests of one turn whose calls the page answers by itself
 const STOP_PATIENCE_MS = 3000;  // after it a stopped answer ends in the page, whether or not the server has confirmed
 const TITLE_CHARACTERS = 60;
+const REREAD_PAUSE_MS = 2000, LONGEST_REREAD_PAUSE_MS = 30000;  // between readings while the server cannot be reached
+const STOPPED = 'Stopped before the answer began';
+const CONTINUE = 'Continue where you stopped.';
 
 const EMPTY = {
   id: '', metadata: {}, entries: [], loading: false, loadError: null,
@@ -22,8 +27,10 @@ const EMPTY = {
   sending: false, // a message is on its way to the server: the conversation or its branch is being made
   running: null,  // the answer that grows
   reconnecting: false, openCalls: [],
-  failure: null,  // why the last turn failed; its message is shown and not stored
 };
+
+// A name of a request that no other page has chosen (docs/http.md).
+const newRequestId = () => `page-${[...crypto.getRandomValues(new Uint8Array(12))].map((byte) => byte.toString(16).padStart(2, '0')).join('')}`;
 
 function titleOf(message) {
   const {files, text} = splitFiles(message);
@@ -31,6 +38,7 @@ function titleOf(message) {
   return line.length > TITLE_CHARACTERS ? `${line.slice(0, TITLE_CHARACTERS - 1)}…` : line;
 }
 
+const inputOf = (results) => results.map(({callId, output}) => ({type: 'function_call_output', call_id: callId, output}));
 const userItem = (text) => ({type: 'message', role: 'user', content: [{type: 'input_text', text}]});
 
 // Tells other tabs of this browser that a conversation has changed.
@@ -124,7 +132,7 @@ export class ChatSession {
 
   // Follows an answer that was asked for before this page was opened, or in another tab.
   async #resume(id, signal) {
-    const response = runningIn(id);
+    const {response, request} = runningIn(id);
     if (response === '' || this.state.value.running !== null) return;
     try {
       const [{status}, {data}] = await Promise.all([responses.get(response), responses.inputItems(response)]);
@@ -135,10 +143,8 @@ export class ChatSession {
         return;
       }
       const input = data.map(fromItem).map(toInput);
-      this.#items.addLocal(input);
-      this.#show();
-      await this.#runOnce({conversation: id, input}, signal, response);
-      if (!signal.aborted) await this.#finishTurn(id, signal);
+      const ended = await this.#runOnce({conversation: id, input, request_id: request}, signal, response);
+      if (!signal.aborted) await this.#finishTurn(id, signal, ended !== null);
     } catch (error) {
       if (error.status === 404) forgetRunning(id, response);
       else if (!signal.aborted) notifyError(error);
@@ -237,27 +243,45 @@ export class ChatSession {
     });
     if (!ready) return;
     onTaken();
-    this.#items.addLocal([userItem(text)]);
     await this.#run([userItem(text)], model, settings);
+  }
+
+  // Asks for the rest of an answer that was cut.
+  continueAnswer(model, settings) {
+    return this.send(CONTINUE, model, settings);
   }
 
   // Sends results of calls: [{callId, output}].
   async sendResults(results, model, settings) {
     if (!await this.#prepare(async () => {})) return;
-    await this.#run(this.#addResults(results), model, settings);
+    await this.#run(inputOf(results), model, settings);
   }
 
-  // Sends what the last, failed turn sent.
-  async retry(model, settings) {
-    const {failure} = this.state.value;
-    if (failure === null) return;
+  // Sends a message that was not sent, or results of calls.
+  async retry(record, model, settings) {
     const ready = await this.#prepare(async (signal) => {
-      this.#items.dropFailed();
-      if (failure.status === 404) await this.#storeAnew(signal);
+      if (record.status === 404) await this.#storeAnew(signal);
     });
     if (!ready) return;
-    this.#items.addLocal(failure.input);
-    await this.#run(failure.input, model, settings);
+    removeUnsent(this.state.value.id, record.key);
+    await this.#run(record.input, model, settings);
+  }
+
+  // Puts a message that was not sent back into the field, in front of what is there.
+  takeBack(record) {
+    const {id} = this.state.value;
+    const draft = draftOf(id);
+    const {files, text} = splitFiles(record.input.at(-1).content[0].text);
+    const fresh = files.filter((file) => draft.files.every((other) => other.name !== file.name));
+    setDraft(id, {
+      text: [text, draft.text].filter((each) => each.trim() !== '').join('\n\n'),
+      files: [...fresh.map((file) => ({...file, bytes: new Blob([file.text]).size, tokens: 0})), ...draft.files],
+    });
+    removeUnsent(id, record.key);
+  }
+
+  discard(record) {
+    removeUnsent(this.state.value.id, record.key);
   }
 
   // The server has lost the conversation, and this page has it.
@@ -279,30 +303,26 @@ export class ChatSession {
   #adopt(id, metadata, signal) {
     if (signal.aborted) conversations.remove(id).catch(() => {});
     signal.throwIfAborted();
+    moveDraft(this.state.value.id, id);
     this.#set({id, metadata});
     this.#onListChanged(id);
   }
 
-  // What a failed turn has said is stored before the next message; without an answer its message is dropped.
+  // What was said of an answer that broke off is stored before the next message, so that the model goes on from there.
   async #settle(signal) {
-    const {failure, id} = this.state.value;
-    if (failure === null) return;
-    const kept = this.#items.newest.filter((item) => item.answer?.status === 'lost' && item.type === 'message' && item.text !== '');
-    if (kept.length > 0 && failure.status !== 404) {
-      await conversations.append(id, [...failure.input, ...kept.map(toInput)]);
+    const {unsent} = draftOf(this.state.value.id);
+    if (unsent.some(({status}) => status === 404)) await this.#storeAnew(signal);
+    const {id} = this.state.value;
+    let stored = false;
+    for (const {key, input, said} of unsent) {
+      const kept = said.filter((item) => item.type === 'message' && item.text !== '');
+      if (kept.length === 0) continue;
+      await conversations.append(id, [...input, ...kept.map(toInput)]);
+      removeUnsent(id, key);
+      stored = true;
       signal.throwIfAborted();
-      await this.#reread(id, signal);
-    } else {
-      this.#items.dropFailed();
     }
-    if (failure.status === 404) await this.#storeAnew(signal);
-    if (!signal.aborted) this.#set({failure: null});
-  }
-
-  #addResults(results) {
-    const input = results.map(({callId, output}) => ({type: 'function_call_output', call_id: callId, output}));
-    this.#items.addLocal(input);
-    return input;
+    if (stored) await this.#reread(id, signal);
   }
 
   async #ensureConversation(text, {system}, signal) {
@@ -318,31 +338,31 @@ export class ChatSession {
   async #run(input, model, settings) {
     const {signal} = this.#cancel;
     const {id} = this.state.value;
-    this.#set({failure: null});
-    this.#show();
-    let next = input;
+    let next = input, changed = false;
     for (let round = 0; round < MAX_TOOL_ROUNDS && next.length > 0; ++round) {
-      const body = {truncation: 'auto', ...settings.body, model, conversation: id, input: next};
+      const body = {truncation: 'auto', ...settings.body, model, conversation: id, input: next, request_id: newRequestId()};
+      // A call that was required has been made.
+      if (round > 0 && body.tool_choice !== undefined && body.tool_choice !== 'none') delete body.tool_choice;
       const ended = await this.#runOnce(body, signal);
-      if (ended === null) break;
+      changed ||= ended !== null;
+      if (ended?.status !== 'completed') break;
       const calls = ended.items.filter((item) => item.type === 'function_call');
       const results = settings.demoTools ? calls.map(runTool).filter((result) => result !== null) : [];
       // The rest is asked of the user.
-      next = calls.length > 0 && results.length === calls.length ? this.#addResults(results) : [];
-      this.#show();
+      next = calls.length > 0 && results.length === calls.length ? inputOf(results) : [];
     }
-    if (!signal.aborted) await this.#finishTurn(id, signal);
+    if (!signal.aborted) await this.#finishTurn(id, signal, changed);
   }
 
-  async #finishTurn(id, signal) {
-    // A failed turn leaves nothing in the conversation; the page keeps what it shows.
-    if (this.state.value.failure === null) await this.#reread(id, signal);
+  // `changed`: whether the server has more of the conversation than before; a turn that failed leaves nothing there.
+  async #finishTurn(id, signal, changed) {
+    if (changed) await this.#reread(id, signal);
     if (signal.aborted) return;
     this.#show();
     this.#changed(id);
   }
 
-  // One request and its answer; null if it failed or the reader has left. `response`: the id of an answer that runs already.
+  // One request and its answer; null if nothing of it is stored or the reader has left. `response`: the id of an answer that runs already.
   async #runOnce(body, signal, response = '') {
     const announcer = new Announcer();
     const said = (answer) => answer.items.filter((item) => item?.type === 'message').map((item) => item.text).join('\n');
@@ -350,37 +370,48 @@ export class ChatSession {
     const leave = () => turn.controller.abort();
     signal.addEventListener('abort', leave, {once: true});
     this.#turn = turn;
+    const local = this.#items.addLocal(body.input);
     try {
       this.#set({running: {items: [], status: 'waiting'}, reconnecting: false});
+      this.#show();
       const ended = await runAnswer(body, (running, reconnecting) => {
         if (signal.aborted) return;
         this.#set({running, reconnecting});
-        if (running.id !== '') noteRunning(body.conversation, running.id);
+        if (running.id !== '') noteRunning(body.conversation, running.id, body.request_id);
         announcer.grow(said(running));
         if (turn.stopped && running.id !== '') this.#cancelAnswer(turn, running.id);
       }, turn.controller.signal, response);
       forgetRunning(body.conversation, ended.id);
       if (signal.aborted) return null;
-      const answer = {...ended, schema: body.text?.format?.schema};
-      announcer.end(said(answer));
-      if (answer.status === 'failed') {
-        if (answer.error.code === 'key_revoked') askForKey(answer.error.message);
-        this.#fail(answer, {...answer.error, input: body.input});
+      announcer.end(said(ended));
+      if (ended.status === 'failed') {
+        if (ended.error.code === 'key_revoked') askForKey(ended.error.message);
+        this.#fail(body, local, ended.items, ended.error);
         return null;
       }
-      const items = answer.items.map((item) => ({...item, answer}));
-      // Where another tab has stopped the answer, that tab stores it.
-      const stopped = answer.status === 'cancelled' && turn.stopped;
-      if (stopped && !await this.#keepStopped(body, answer, items, signal)) return null;
-      this.#items.add(items);
+      const items = ended.status === 'cancelled' && ended.items.length === 0 ? await this.#itemsOfStopped(body, signal) : ended.items;
+      if (signal.aborted) return null;
+      if (items === null) {
+        this.#fail(body, local, [], {message: STOPPED});
+        return null;
+      }
+      const summary = summaryOf(ended);
+      addRecord(items.map((item) => item.id), summary);
+      this.#items.add(items.map((item) => ({...item, answer: {...summary, schema: body.text?.format?.schema}})));
       // Both at once, so that the answer is never missing.
       this.#set({running: null, reconnecting: false});
       this.#show();
-      return answer.status === 'completed' ? answer : null;
+      return ended;
     } catch (error) {
       if (signal.aborted) return null;
-      const message = turn.stopped ? 'Stopped, but the server did not confirm it and may still complete the answer' : error.message;
-      this.#fail(this.state.value.running, {status: error.status ?? 0, message, input: body.input});
+      const {items = []} = this.state.value.running ?? {};
+      // The reader has signed out, and what was not sent is dropped.
+      if (error.name === 'AbortError' && !turn.stopped) {
+        this.#set({running: null, reconnecting: false});
+      } else {
+        const message = turn.stopped ? 'Stopped, but the server did not confirm it and may still complete the answer' : error.message;
+        this.#fail(body, local, items, {message, status: error.status});
+      }
       return null;
     } finally {
       signal.removeEventListener('abort', leave);
@@ -388,39 +419,30 @@ export class ChatSession {
     }
   }
 
-  // Keeps the text so far.
-  #fail(running, failure) {
-    const answer = {...running, status: 'lost'};
-    const said = (running?.items ?? []).filter((item) => item?.text);
-    this.#items.add(said.map((item) => ({...item, done: true, answer})));
-    this.#set({running: null, reconnecting: false, failure});
+  // The message stays the reader's, with the text so far. `local`: ids of the items that show it.
+  #fail({conversation, input}, local, items, {message, status = 0}) {
+    this.#items.remove(local);
+    const said = items.filter((item) => item?.text).map(({id, type, text, name, callId}) => ({id, type, text, name, callId, done: true}));
+    addUnsent(conversation, {input, said, message, status});
+    this.#set({running: null, reconnecting: false});
     this.#show();
   }
 
-  // A turn that was cancelled leaves nothing in the conversation; the reader wants to see, and to go on from, what was said.
-  // Stores it and gives `items`, which show it, the ids of the stored ones. Resolves with false if that failed: then the next
-  // message stores it.
-  async #keepStopped(body, answer, items, signal) {
-    const said = items.filter((item) => item.type === 'message' && item.text !== '');
-    try {
-      const kept = await conversations.append(body.conversation, [...body.input, ...said.map(toInput)]);
-      said.forEach((item, i) => {
-        item.key = item.key ?? item.id;
-        item.id = kept.data[body.input.length + i]?.id ?? item.id;
-      });
-    } catch (error) {
-      if (!signal.aborted) {
-        this.#fail(answer, {status: error.status, message: `The stopped answer is not stored: ${error.message}`, input: body.input});
-      }
-      return false;
-    }
-    return !signal.aborted;
+  // The answer of a turn that was stopped before its first token, as the conversation has it: empty. Resolves with null if the turn
+  // waited for another one: then it has left nothing.
+  async #itemsOfStopped({conversation, input}, signal) {
+    const known = this.#items.snapshot();
+    const {data} = await conversations.items(conversation, {limit: PAGE});
+    signal.throwIfAborted();
+    const sent = fromItem(input.at(-1));
+    const at = data.findIndex((item) => !known.has(item.id) && fromItem(item).text === sent.text && item.type === sent.type);
+    return at > 0 ? [fromItem(data[at - 1])] : null;
   }
 
   // What another tab or device has added or renamed.
   async refresh() {
-    const {id, running, sending, failure, loading, loadError} = this.state.value;
-    if (id === '' || running !== null || sending || failure !== null || loading || loadError !== null) return;
+    const {id, running, sending, loading, loadError} = this.state.value;
+    if (id === '' || running !== null || sending || loading || loadError !== null) return;
     const {signal} = this.#cancel;
     try {
       const {metadata} = await conversations.get(id);
@@ -433,8 +455,9 @@ export class ChatSession {
     await this.#reread(id, signal);
   }
 
-  // Reads the newest items as the server has them.
-  async #reread(id, signal) {
+  // Reads the newest items as the server has them. While it cannot be reached, as during a restart, they are read again later:
+  // an item whose id is not known can be neither edited nor answered again.
+  async #reread(id, signal, pauseMs = REREAD_PAUSE_MS) {
     const mine = ++this.#reads;
     try {
       const known = this.#items.snapshot();
@@ -443,7 +466,15 @@ export class ChatSession {
       this.#items.replaceNewest(page, known);
       this.#show();
     } catch (error) {
-      if (!signal.aborted) notifyError(error);
+      if (signal.aborted) return;
+      if (pauseMs === REREAD_PAUSE_MS) notifyError(error);
+      if (error.status !== 0 && error.status !== 503) return;
+      setTimeout(() => {
+        const {running, sending} = this.state.value;
+        // A turn reads them at its end.
+        if (signal.aborted || mine !== this.#reads || running !== null || sending) return;
+        this.#reread(id, signal, Math.min(pauseMs * 2, LONGEST_REREAD_PAUSE_MS));
+      }, pauseMs);
     }
   }
 
@@ -472,10 +503,34 @@ export class ChatSession {
   // conversations. `onTaken` as of send().
   async branch(entry, text, model, settings, listed, onTaken = () => {}) {
     const {id, metadata} = this.state.value;
+    const signal = await this.#fork(id, entry, newBranch(id, metadata, entry.item.id, listed), []);
+    if (signal === null) return;
+    await this.send(text, model, settings, onTaken);
+    await this.#noteFirstItem(this.state.value.id, signal);
+  }
+
+  // Puts another text in the place of an answer's last one, in a branch. `items`: the answer's; `entry`: its message.
+  async editAnswer(entry, items, text, listed, onTaken = () => {}) {
+    const {id, metadata} = this.state.value;
+    const last = items.findLast((item) => item.type === 'message');
+    const changed = [entry.item, ...items].map((item) => toInput(item === last ? {...item, text} : item));
+    const signal = await this.#fork(id, entry, newBranch(id, metadata, entry.item.id, listed), changed);
+    if (signal === null) return;
+    onTaken();
+    await this.#noteFirstItem(this.state.value.id, signal);
+    if (!signal.aborted) this.#changed(this.state.value.id);
+  }
+
+  // Shows a fork that ends before the message of `entry`, with `added` items. Resolves with the signal of its reader, or with null
+  // if that failed.
+  async #fork(id, entry, metadata, added) {
     let fork = null, page = null;
     const ready = await this.#prepare(async (signal) => {
-      fork = await conversations.forkBefore(id, entry.item.id, newBranch(id, metadata, entry.item.id, listed));
+      fork = await conversations.forkBefore(id, entry.item.id, metadata);
       try {
+        for (let at = 0; at < added.length; at += MAX_AT_ONCE) {
+          await conversations.append(fork.id, added.slice(at, at + MAX_AT_ONCE));
+        }
         page = await conversations.items(fork.id, {limit: PAGE});
         signal.throwIfAborted();
       } catch (error) {
@@ -483,29 +538,30 @@ export class ChatSession {
         throw error;
       }
     });
-    if (!ready) return;
+    if (!ready) return null;
     this.close();
+    const {text, files} = draftOf(id);
+    clearField(id);
+    setDraft(fork.id, {text, files});
     this.#begin(fork.id, fork.metadata, page);
     this.#onListChanged(fork.id);
-    const {signal} = this.#cancel;
-    await this.send(text, model, settings, onTaken);
-    try {
-      if (!signal.aborted) await this.#noteFirstItem(fork.id, signal);
-    } catch (error) {
-      if (!signal.aborted) notifyError(error);
-    }
+    return this.#cancel.signal;
   }
 
   // Which message of a branch stands in the place of the other one.
   async #noteFirstItem(id, signal) {
     const own = this.state.value.entries.findLast((entry) => entry.kind === 'user');
-    if (own === undefined || own.item.id.startsWith('new-')) return;
-    const current = await conversations.get(id);  // the title may have changed meanwhile
-    const metadata = {...current.metadata, item: own.item.id};
-    await conversations.update(id, metadata);
-    if (signal.aborted) return;
-    this.#set({metadata});
-    this.#onListChanged('');
+    if (signal.aborted || own === undefined || own.item.id.startsWith('new-')) return;
+    try {
+      const current = await conversations.get(id);  // the title may have changed meanwhile
+      const metadata = {...current.metadata, item: own.item.id};
+      await conversations.update(id, metadata);
+      if (signal.aborted) return;
+      this.#set({metadata});
+      this.#onListChanged('');
+    } catch (error) {
+      if (!signal.aborted) notifyError(error);
+    }
   }
 
   // The list has changed the title of these conversations.

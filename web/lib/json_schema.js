@@ -27,6 +27,13 @@ function regExpOf(pattern) {
   return null;
 }
 
+// The patterns of a schema that the browser cannot check.
+export function uncheckedPatterns(schema) {
+  if (typeof schema !== 'object' || schema === null) return [];
+  const own = typeof schema.pattern === 'string' && regExpOf(schema.pattern) === null ? [schema.pattern] : [];
+  return [...new Set([...own, ...Object.values(schema).flatMap(uncheckedPatterns)])];
+}
+
 // What is wrong, as lines "place: what"; empty if nothing is.
 export function faultsOf(value, schema, root = schema, place = 'the answer', depth = 0) {
   if (schema === true || depth > 64) return [];

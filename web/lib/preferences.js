@@ -6,8 +6,8 @@ const NAME = 'tutti.preferences';
 
 export const DEFAULTS = {
   theme: 'auto', model: '', system: '', temperature: '', topP: '', maxTokens: '', thinkingTokens: '', seed: '', effort: '',
-  logprobs: '', demoTools: false,
-  ownTools: '', schema: '', owner: '',
+  topK: '', minP: '', repetitionPenalty: '', presencePenalty: '', frequencyPenalty: '', stop: '',
+  logprobs: '', demoTools: false, ownTools: '', toolChoice: '', schema: '', owner: '',
 };
 
 function read() {
@@ -48,6 +48,16 @@ export function keepSettingsFor(owner) {
   if (value.owner === owner) return;
   if (value.owner !== '') forgetSettings();
   preferences.merge({owner});
+}
+
+// Calls `forget` when the owner has signed out or another one has signed in.
+export function onOtherOwner(forget) {
+  let {owner} = preferences.value;
+  preferences.subscribe((value) => {
+    const before = owner;
+    owner = value.owner;
+    if (before !== '' && before !== owner) forget();
+  });
 }
 
 export function applyTheme({theme}) {

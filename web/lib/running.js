@@ -1,5 +1,7 @@
 // Which answer runs in which conversation, as far as this browser has asked for it: after a reload, in another tab or on the
 // way back to a conversation the answer is followed further. Ids alone, kept in the local storage.
+import {onOtherOwner} from './preferences.js';
+
 const NAME = 'tutti.running';
 const MAX_KEPT = 50;
 
@@ -22,13 +24,18 @@ function write(pairs) {
 
 const without = (conversation) => read().filter(([id]) => id !== conversation);
 
-// The id of the response that runs in a conversation; '' if none is known.
-export const runningIn = (conversation) => read().find(([id]) => id === conversation)?.[1] ?? '';
+// The response that runs in a conversation and the id of its request; both '' if none is known.
+export function runningIn(conversation) {
+  const [, response = '', request = ''] = read().find(([id]) => id === conversation) ?? [];
+  return {response, request};
+}
 
-export function noteRunning(conversation, response) {
-  if (runningIn(conversation) !== response) write([...without(conversation), [conversation, response]]);
+export function noteRunning(conversation, response, request) {
+  if (runningIn(conversation).response !== response) write([...without(conversation), [conversation, response, request]]);
 }
 
 export function forgetRunning(conversation, response) {
-  if (runningIn(conversation) === response) write(without(conversation));
+  if (runningIn(conversation).response === response) write(without(conversation));
 }
+
+onOtherOwner(() => write([]));

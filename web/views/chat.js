@@ -1,11 +1,13 @@
 // Chat with the models of the server. Conversations are the server's; this view shows one of them.
 import {html, useEffect, useMemo, useRef, useState} from '../lib/preact.js';
 import {conversations, models as fetchModels} from '../lib/api.js';
+import {fetchTokens} from '../lib/answer.js';
 import {variantsOf} from '../lib/branches.js';
 import {MAX_BYTES, exportOf, readExport} from '../lib/chat_files.js';
 import {ChatSession, storeConversation} from '../lib/chat_session.js';
 import {readSettings} from '../lib/chat_settings.js';
 import {download} from '../lib/copy.js';
+import {clearField, forgetDrafts, useDraft} from '../lib/drafts.js';
 import {notify, notifyError} from '../lib/notices.js';
 import {preferences} from '../lib/preferences.js';
 import {go, route} from '../lib/route.js';
@@ -13,7 +15,7 @@ import {useStore} from '../lib/store.js';
 import {ChatSettings} from '../components/chat_settings.js';
 import {Composer, useFiles} from '../components/composer.js';
 import {ConversationList} from '../components/conversation_list.js';
-import {AnswerEntry, CallForm, FailureEntry, SystemEntry, UserEntry} from '../components/entry.js';
+import {AnswerEntry, CallForm, EntryBoundary, SystemEntry, UnsentEntry, UserEntry} from '../components/entry.js';
 import {Icon} from '../components/icon.js';
 import {VirtualList} from '../components/virtual_list.js';
 
@@ -69,9 +71,29 @@ function useConversations() {
   return {...shown, load, loadOlder, showOlder, forget};
 }
 
+const RETRY_MS = 3000;
+
+// The models that generate; null until the server has said so. While it cannot be reached, as during a restart, it is asked again.
 function useModels() {
   const [all, setAll] = useState(null);
-  useEffect(() => { fetchModels().then(setAll).catch((error) => { notifyError(error); setAll([]); }); }, []);
+  useEffect(() => {
+    let timer, gone = false;
+    const ask = async (isFirst) => {
+      try {
+        const found = await fetchModels();
+        if (!gone) setAll(found);
+      } catch (error) {
+        if (gone || error.name === 'AbortError') return;
+        if (isFirst) notifyError(error);
+        timer = setTimeout(() => ask(false), RETRY_MS);
+      }
+    };
+    ask(true);
+    return () => {
+      gone = true;
+      clearTimeout(timer);
+    };
+  }, []);
   return all?.filter((model) => model.tasks?.includes('generate')) ?? null;
 }
 
@@ -94,15 +116,15 @@ function Gap({session, loaded, first}) {
 }
 
 // The rows of the thread: entries, the answer that grows, and what is asked of the user.
-function rowsOf(chat) {
+function rowsOf(chat, unsent) {
   const rows = chat.entries.map((entry, index) => ({key: entry.key, floats: entry.kind === 'gap', entry, index}));
   if (chat.running !== null) {
     // The key that its entry will have, so that the list keeps its height and place when it ends.
     rows.push({key: chat.running.items[0]?.id ?? 'running', kind: 'running'});
-  } else if (chat.openCalls.length > 0) {
+  } else if (chat.openCalls.length > 0 && !isAnswered(chat.openCalls, unsent)) {
     rows.push({key: 'calls', kind: 'calls'});
   }
-  if (chat.failure !== null) rows.push({key: 'failure', kind: 'failure'});
+  if (!chat.loading) rows.push(...unsent.map((record) => ({key: record.key, kind: 'unsent', record})));
   return rows;
 }
 
@@ -112,7 +134,11 @@ function messageBefore(entries, index) {
   return undefined;
 }
 
-export function ChatView({argument}) {
+// The results of calls that stand in `unsent` are not asked for again.
+const isAnswered = (calls, unsent) =>
+    calls.every(({callId}) => unsent.some(({input}) => input.some((item) => item.call_id === callId)));
+
+export function ChatView({argument, admin}) {
   const {listed, hasMore, load, loadOlder, showOlder, forget} = useConversations();
   const served = useModels();
   const settings = useStore(preferences);
@@ -147,17 +173,28 @@ export function ChatView({argument}) {
   const read = readSettings(settings, model?.max_model_len);
   const invalid = Object.keys(read.errors).length > 0;
   const busy = chat.running !== null || chat.sending;
-  const attached = useFiles(model);
+  const blocked = busy || invalid || !model;
+  const {unsent} = useDraft(chat.id);
+  const attached = useFiles(model, chat.id);
   const forks = useMemo(() => listed.filter(({metadata}) => metadata.parent !== undefined), [listed]);
   const toEnd = () => list.current.toEnd();
-  const send = (text, onTaken) => {
+  const send = (text) => {
     toEnd();
-    session.send(text, model.id, read, onTaken);
+    session.send(text, model.id, read, () => clearField(session.state.value.id));
   };
   const branch = (entry, text) => {
     toEnd();
     // The element that had the focus goes.
     session.branch(entry, text, model.id, read, listed, () => list.current?.focus());
+  };
+  const editAnswer = (message, entry, text) => session.editAnswer(message, entry.items, text, listed, () => list.current?.focus());
+  const takeBack = (record) => {
+    session.takeBack(record);
+    document.getElementById('message').focus();
+  };
+  const discard = (record) => {
+    session.discard(record);
+    list.current.focus();
   };
   const toStart = async () => {
     await session.loadStart();
@@ -171,6 +208,7 @@ export function ChatView({argument}) {
   };
   const onDeleted = (ids) => {
     forget(ids);
+    forgetDrafts(ids);
     session.notifyTabs('', ids);
     if (ids.includes(chat.id)) go('chat', '', true);
   };
@@ -205,11 +243,11 @@ export function ChatView({argument}) {
     setDrops(false);
     attached.add([...event.dataTransfer.files]);
   };
-  const rows = rowsOf(chat);
+  const rows = rowsOf(chat, unsent);
   const count = rows.length;
   // How many are missing is not known.
   const attributes = (row, index) => (chat.hasGap ? {'aria-setsize': -1} : {'aria-setsize': count, 'aria-posinset': index + 1});
-  const show = ({kind, entry, index}) => {
+  const show = ({kind, entry, index, record}) => {
     switch (kind ?? entry.kind) {
       case 'gap':
         return html`<${Gap} session=${session} loaded=${chat.entries.length} first=${index === 0} />`;
@@ -217,23 +255,30 @@ export function ChatView({argument}) {
         return html`<${SystemEntry} item=${entry.item} />`;
       case 'user':
         return html`
-          <${UserEntry} item=${entry.item} busy=${busy || invalid || !model} variants=${variantsOf(chat.id, entry.item.id, forks)}
+          <${UserEntry} item=${entry.item} busy=${blocked} variants=${variantsOf(chat.id, entry.item.id, forks)}
                         onChoose=${(id) => go('chat', id)} onEdit=${(text) => branch(entry, text)} />`;
       case 'running':
         return html`<${AnswerEntry} items=${chat.running.items} running=${chat.running} reconnecting=${chat.reconnecting} />`;
       case 'calls':
         return html`<${CallForm} calls=${chat.openCalls} onSend=${(results) => session.sendResults(results, model.id, read)} />`;
-      case 'failure':
-        return html`<${FailureEntry} failure=${chat.failure} disabled=${!model || invalid} onRetry=${() => { toEnd(); session.retry(model.id, read); }} />`;
+      case 'unsent':
+        return html`
+          <${UnsentEntry} record=${record} disabled=${blocked} onEdit=${() => takeBack(record)} onDiscard=${() => discard(record)}
+                          onRetry=${() => { toEnd(); session.retry(record, model.id, read); }} />`;
       default: {
         const message = messageBefore(chat.entries, index);
+        const mayBranch = message && !message.item.id.startsWith('new-');
+        // What was stopped or cut can go on, if nothing follows it.
+        const isCut = index + 1 === chat.entries.length && entry.items.at(-1).incomplete && !read.schema;
         return html`
-          <${AnswerEntry} items=${entry.items}
-              onRegenerate=${message && !busy && !invalid && model && !message.item.id.startsWith('new-')
-                  ? () => branch(message, message.item.text) : null} />`;
+          <${AnswerEntry} items=${entry.items} busy=${blocked} admin=${admin} fetchTokens=${fetchTokens}
+              onContinue=${isCut ? () => { toEnd(); session.continueAnswer(model.id, read); } : null}
+              onEdit=${mayBranch ? (text) => editAnswer(message, entry, text) : null}
+              onRegenerate=${mayBranch ? () => branch(message, message.item.text) : null} />`;
       }
     }
   };
+  const showRow = (row) => html`<${EntryBoundary} version=${row.entry?.items ?? row.entry?.item ?? row.record}>${show(row)}<//>`;
 
   return html`
     <div class="chat">
@@ -268,14 +313,14 @@ export function ChatView({argument}) {
               ${count === 0 && !chat.loading && !chat.loadError && html`
                 <div class="empty"><h1>${served?.length === 0 ? 'No model generates text here' : 'What would you like to know?'}</h1>
                   <p>${served?.length === 0 ? 'Load or pull one in the view Models.' : model && `Answers come from ${model.id}.`}</p></div>`}`}
-              onPlace=${(now) => { if (now.atEnd !== place.atEnd || (now.above > FAR) !== (place.above > FAR)) setPlace(now); }}>${show}<//>
-          <div class="jumps">
-            ${(place.above > FAR) && html`<button type="button" class="small" onClick=${toStart}>↑ First message</button>`}
-            ${!place.atEnd && html`<button type="button" class="small" onClick=${() => { toEnd(); list.current.focus(); }}>↓ Newest message</button>`}
-          </div>
+              onPlace=${(now) => { if (now.atEnd !== place.atEnd || (now.above > FAR) !== (place.above > FAR)) setPlace(now); }}>${showRow}<//>
           ${drops && html`<div class="drop" aria-hidden="true">Drop text files to ask about them</div>`}
         </div>
-        <${Composer} disabled=${!model || invalid} running=${chat.running !== null} sending=${chat.sending}
+        <div class="jumps">
+          ${(place.above > FAR) && html`<button type="button" class="small" onClick=${toStart}>↑ First message</button>`}
+          ${!place.atEnd && html`<button type="button" class="small" onClick=${() => { toEnd(); list.current.focus(); }}>↓ Newest message</button>`}
+        </div>
+        <${Composer} chat=${chat.id} disabled=${!model || invalid} running=${chat.running !== null} sending=${chat.sending}
                      attached=${attached} onSend=${send} onStop=${() => session.stop()} hint=${invalid ? 'A setting is invalid' : ''} />
       </section>
       ${settingsOpen && html`

@@ -1,0 +1,38 @@
+// What the page alone knows of answers that have ended, by the ids of their items: a conversation has neither the id of a
+// response nor its usage. Ids and figures, no text; the newest ones, in the local storage.
+import {onOtherOwner, preferences} from './preferences.js';
+
+const NAME = 'tutti.answers';
+const MAX_KEPT = 500;
+
+function read() {
+  try {
+    const kept = JSON.parse(localStorage.getItem(NAME) ?? '{}');
+    return kept.owner === preferences.value.owner && Array.isArray(kept.answers) ? kept.answers : [];
+  } catch {
+    return [];
+  }
+}
+
+// Summaries (answer.js) by the ids of items.
+export const readRecords = () => new Map(read().flatMap(({ids, answer}) => ids.map((id) => [id, answer])));
+
+export function addRecord(ids, answer) {
+  if (ids.length === 0) return;
+  try {
+    const others = read().filter((each) => each.answer.id !== answer.id || each.answer.speed !== null);
+    // The tab that has asked for the answer knows more of it than one that followed it.
+    if (others.some((each) => each.answer.id === answer.id)) return;
+    localStorage.setItem(NAME, JSON.stringify({owner: preferences.value.owner, answers: [...others, {ids, answer}].slice(-MAX_KEPT)}));
+  } catch {
+    // A full or forbidden storage: the figures are shown until the page is loaded again.
+  }
+}
+
+onOtherOwner(() => {
+  try {
+    localStorage.removeItem(NAME);
+  } catch {
+    // There is none.
+  }
+});
