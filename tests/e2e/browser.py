@@ -24,15 +24,22 @@ expect.set_options(timeout=STEP_S * 1000)
 
 
 class BrowserCase(unittest.TestCase):
-    """One browser for the tests of a class, a new profile for each test."""
+    """One browser for the tests of a file, a new profile for each test."""
+    chromium = None
 
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
-        playwright = sync_playwright().start()
-        cls.addClassCleanup(playwright.stop)
-        cls.chromium = playwright.chromium.launch(executable_path=EXECUTABLE, args=ARGUMENTS)
-        cls.addClassCleanup(cls.chromium.close)
+        if BrowserCase.chromium is None:
+            playwright = sync_playwright().start()
+            unittest.addModuleCleanup(playwright.stop)
+            BrowserCase.chromium = playwright.chromium.launch(executable_path=EXECUTABLE, args=ARGUMENTS)
+            unittest.addModuleCleanup(BrowserCase.close_browser)
+
+    @staticmethod
+    def close_browser():
+        BrowserCase.chromium.close()
+        BrowserCase.chromium = None
 
     def setUp(self):
         self.requests, self.faults = [], []

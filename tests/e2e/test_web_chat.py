@@ -673,6 +673,7 @@ class Tools(WebCase):
     def test_calls_are_shown_and_answered_by_hand(self):
         page = self.open(self.server.url)
         page.get_by_role("button", name="Settings").click()
+        page.get_by_label("Longest answer (tokens)").fill("16")
         page.get_by_label("Own tools (JSON)").fill(json.dumps([{
             "type": "function", "name": "get_weather", "parameters": {
                 "type": "object", "properties": {"city": {"enum": ["Oslo", "Rome"]}}, "required": ["city"], "additionalProperties": False}}]))

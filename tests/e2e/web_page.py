@@ -5,6 +5,7 @@ import re
 import shutil
 import tempfile
 import time
+import unittest
 
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import expect
@@ -119,18 +120,24 @@ class Held:
 
 
 class WebCase(BrowserCase):
+    """One server for the tests of a file that have the same options."""
     OPTIONS = ()
-    STORE = "memory"
+    servers = {}
 
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
-        cls.server = cls.start()
-        cls.addClassCleanup(lambda: cls.server.stop())
+        if not WebCase.servers:
+            unittest.addModuleCleanup(WebCase.stop_servers)
+        if cls.OPTIONS not in WebCase.servers:
+            WebCase.servers[cls.OPTIONS] = Server("--store", "memory", *OPTIONS, *cls.OPTIONS, model="main=" + stand_in())
+        cls.server = WebCase.servers[cls.OPTIONS]
 
-    @classmethod
-    def start(cls, *options):
-        return Server("--store", cls.STORE, *OPTIONS, *cls.OPTIONS, *options, model="main=" + stand_in())
+    @staticmethod
+    def stop_servers():
+        for server in WebCase.servers.values():
+            server.stop()
+        WebCase.servers.clear()
 
     def items(self, conversation):
         return json.loads(self.server.get(f"/v1/conversations/{conversation}/items?order=asc&limit=100")[2])["data"]
