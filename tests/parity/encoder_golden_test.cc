@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "amount.h"
 #include "minilm.h"
 #include "model/encoder.h"
 #include "model/encoder_choice.h"
@@ -92,11 +93,12 @@ class MiniLm : public ::testing::Test {
 };
 
 TEST_F(MiniLm, AThousandVectorsAreThoseOfTheReference) {
-  const auto vectors = EncodeEvery(1, model::EncoderDType::kF32);
-  ASSERT_EQ(vectors.size(), references_.size());
+  const auto stride = static_cast<size_t>(support::Amount(1, 4, 10));
+  const auto vectors = EncodeEvery(stride, model::EncoderDType::kF32);
+  ASSERT_EQ(vectors.size(), references_.size() / stride);
   double worst_cosine = 1, worst_error = 0;
   for (size_t i = 0; i < vectors.size(); ++i) {
-    const TextReference& reference = references_[i];
+    const TextReference& reference = references_[i * stride];
     EXPECT_EQ(TokensOf(reference.text).size(), static_cast<size_t>(reference.tokens)) << i;
     double error = 0;
     for (size_t k = 0; k < vectors[i].size(); ++k)

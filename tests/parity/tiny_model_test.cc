@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "amount.h"
 #include "runner/testing/direct_driver.h"
 #include "tensor/transcoded.h"
 
@@ -162,8 +163,11 @@ TEST_P(TinyModelTest, BlocksInBfloat16ServeWithinTheirRounding) {
   const bool scalar = GetParam() == kernels::Isa::kScalar;
   const kernels::KernelTable& kernels = scalar ? ScalarTiles() : kernels::KernelsFor(GetParam());
   if (!kernels.gemm.bf16_tiles) return;
+  int seen = 0;
   for (const DType type : EveryType()) {
     if (!tensor::IsQuantized(type)) continue;
+    // The scalar table takes seconds for each type.
+    if (scalar && seen++ % support::Amount(1, 3, 6) != 0) continue;
     CheckpointSpec spec = SmallSpec();
     spec.type = type;
     const TinyModel model = MakeTinyModel(spec, WeightMode::kInt8, true);
