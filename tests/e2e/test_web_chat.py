@@ -176,6 +176,8 @@ class Chat(WebCase):
         send(page, "A city?")
         expect(page.get_by_text("fits the schema")).to_be_visible()
         self.assertIn(json.loads(page.locator("pre.json").inner_text())["city"], ("Oslo", "Rome"))
+        page.reload()
+        expect(page.get_by_text("fits the schema")).to_be_visible()
         faults = page.evaluate("""async () => {
             const {faultsOf} = await import('/web/lib/json_schema.js');
             const schema = {type: 'object', required: ['a'], properties: {a: {type: 'integer', minimum: 1}, b: {$ref: '#/$defs/s'}},

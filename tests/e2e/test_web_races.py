@@ -145,6 +145,33 @@ class Races(WebCase):
         expect(page.get_by_role("alert")).to_have_count(0)
         self.assertEqual(self.texts(conversation_of(page))[::2], ["Hello"])
 
+    def test_a_message_with_a_lost_reply_is_answered_once(self):
+        self.expected_faults = ("ERR_FAILED", "400")
+        page = self.open(self.server.url)
+        limit(page, 16)
+        held = Held(page, "POST", RESPONSES)
+        send(page, "Hello")
+        held.wait().route.fetch()  # the server answers
+        held.end("abort")
+        page.get_by_role("button", name="Try again").click()
+        expect(answers(page).last).to_contain_text(ANSWERED)
+        conversation = conversation_of(page)
+        self.assertEqual(self.texts(conversation)[::2], ["Hello"])
+        # A reader who leaves before the reply finds the answer, or the message.
+        for name, end in (("Released", Held.release), ("Refused", lambda held: held.refuse(400))):
+            held = Held(page, "POST", RESPONSES)
+            send(page, name)
+            held.wait()
+            page.get_by_role("link", name="Models").click()
+            expect(page.get_by_role("heading", name="Models", exact=True)).to_be_visible()
+            end(held)
+            self.server.wait_idle()
+            page.get_by_role("link", name="Chat", exact=True).click()
+            page.get_by_role("link", name="Hello").click()
+            expect(page.locator(".bubble").last).to_have_text(name)
+        expect(page.locator(".unsent")).to_contain_text("Refused")
+        self.assertEqual(self.texts(conversation)[::2], ["Hello", "Released"])
+
     # The stopped text was stored behind the turns that had waited for it, and a stop in the queue left a question alone.
     def test_stop_keeps_the_order_of_waiting_turns(self):
         page = self.open(self.server.url)

@@ -1,9 +1,10 @@
 // What the page alone knows of answers that have ended, by the ids of their items: a conversation has neither the id of a
-// response nor its usage. Ids and figures, no text; the newest ones, in the local storage.
+// response nor its usage. Ids, figures and the schema that was asked for, no text; the newest ones, in the local storage.
 import {onOtherOwner, preferences} from './preferences.js';
 
 const NAME = 'tutti.answers';
 const MAX_KEPT = 500;
+const MAX_SCHEMA = 2000;  // characters
 
 function read() {
   try {
@@ -21,9 +22,11 @@ export function addRecord(ids, answer) {
   if (ids.length === 0) return;
   try {
     const others = read().filter((each) => each.answer.id !== answer.id || each.answer.speed !== null);
+    const {schema, ...rest} = answer;
+    const kept = {ids, answer: schema && JSON.stringify(schema).length <= MAX_SCHEMA ? answer : rest};
     // The tab that has asked for the answer knows more of it than one that followed it.
     if (others.some((each) => each.answer.id === answer.id)) return;
-    localStorage.setItem(NAME, JSON.stringify({owner: preferences.value.owner, answers: [...others, {ids, answer}].slice(-MAX_KEPT)}));
+    localStorage.setItem(NAME, JSON.stringify({owner: preferences.value.owner, answers: [...others, kept].slice(-MAX_KEPT)}));
   } catch {
     // A full or forbidden storage: the figures are shown until the page is loaded again.
   }

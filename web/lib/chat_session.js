@@ -9,6 +9,7 @@ import {addUnsent, clearField, draftOf, moveDraft, removeUnsent, setDraft} from 
 import {forgetRunning, noteRunning, runningIn} from './running.js';
 import {splitFiles} from './text_files.js';
 import {Announcer, notifyError} from './notices.js';
+import {preferences} from './preferences.js';
 import {Store} from './store.js';
 import {runTool} from './tools.js';
 
@@ -29,8 +30,8 @@ const EMPTY = {
   reconnecting: false, openCalls: [],
 };
 
-// A name of a request that no other page has chosen (docs/http.md).
-const newRequestId = () => `page-${[...crypto.getRandomValues(new Uint8Array(12))].map((byte) => byte.toString(16).padStart(2, '0')).join('')}`;
+// Of a message or a request: no other page has chosen it.
+const newId = () => `page-${[...crypto.getRandomValues(new Uint8Array(12))].map((byte) => byte.toString(16).padStart(2, '0')).join('')}`;
 
 function titleOf(message) {
   const {files, text} = splitFiles(message);
@@ -264,7 +265,7 @@ export class ChatSession {
     });
     if (!ready) return;
     removeUnsent(this.state.value.id, record.key);
-    await this.#run(record.input, model, settings);
+    await this.#run(record.input, model, settings, record.id || newId());
   }
 
   // Puts a message that was not sent back into the field, in front of what is there.
@@ -335,12 +336,14 @@ export class ChatSession {
     this.#items.addSystem(first);
   }
 
-  async #run(input, model, settings) {
+  // `message`: the id of the input, by which the server knows it again.
+  async #run(input, model, settings, message = newId()) {
     const {signal} = this.#cancel;
     const {id} = this.state.value;
     let next = input, changed = false;
     for (let round = 0; round < MAX_TOOL_ROUNDS && next.length > 0; ++round) {
-      const body = {truncation: 'auto', ...settings.body, model, conversation: id, input: next, request_id: newRequestId()};
+      const body = {truncation: 'auto', ...settings.body, model, conversation: id, input: next, request_id: newId(),
+                    id: round === 0 ? message : newId()};
       // A call that was required has been made.
       if (round > 0 && body.tool_choice !== undefined && body.tool_choice !== 'none') delete body.tool_choice;
       const ended = await this.#runOnce(body, signal);
@@ -366,8 +369,10 @@ export class ChatSession {
   async #runOnce(body, signal, response = '') {
     const announcer = new Announcer();
     const said = (answer) => answer.items.filter((item) => item?.type === 'message').map((item) => item.text).join('\n');
-    const turn = {controller: new AbortController(), stopped: false, cancelled: false};
-    const leave = () => turn.controller.abort();
+    const turn = {controller: new AbortController(), id: response, stopped: false, cancelled: false};
+    const {owner} = preferences.value;
+    // An answer without an id could not be followed further: its id or the refusal is waited for.
+    const leave = () => { if (turn.id !== '') turn.controller.abort(); };
     signal.addEventListener('abort', leave, {once: true});
     this.#turn = turn;
     const local = this.#items.addLocal(body.input);
@@ -375,9 +380,10 @@ export class ChatSession {
       this.#set({running: {items: [], status: 'waiting'}, reconnecting: false});
       this.#show();
       const ended = await runAnswer(body, (running, reconnecting) => {
-        if (signal.aborted) return;
-        this.#set({running, reconnecting});
+        turn.id = running.id;
         if (running.id !== '') noteRunning(body.conversation, running.id, body.request_id);
+        if (signal.aborted) return leave();
+        this.#set({running, reconnecting});
         announcer.grow(said(running));
         if (turn.stopped && running.id !== '') this.#cancelAnswer(turn, running.id);
       }, turn.controller.signal, response);
@@ -395,22 +401,24 @@ export class ChatSession {
         this.#fail(body, local, [], {message: STOPPED});
         return null;
       }
-      const summary = summaryOf(ended);
+      const summary = {...summaryOf(ended), schema: body.text?.format?.schema};
       addRecord(items.map((item) => item.id), summary);
-      this.#items.add(items.map((item) => ({...item, answer: {...summary, schema: body.text?.format?.schema}})));
+      this.#items.add(items.map((item) => ({...item, answer: summary})));
       // Both at once, so that the answer is never missing.
       this.#set({running: null, reconnecting: false});
       this.#show();
       return ended;
     } catch (error) {
-      if (signal.aborted) return null;
-      const {items = []} = this.state.value.running ?? {};
-      // The reader has signed out, and what was not sent is dropped.
-      if (error.name === 'AbortError' && !turn.stopped) {
+      const {status = 0} = error;
+      const message = turn.stopped ? 'Stopped, but the server did not confirm it and may still complete the answer' : error.message;
+      const failure = {message, status, isUnknown: status === 0};
+      if (signal.aborted) {
+        if (error.name !== 'AbortError' && preferences.value.owner === owner) this.#noteUnsent(body, [], failure);
+      } else if (error.name === 'AbortError' && !turn.stopped) {
+        // The reader has signed out, and what was not sent is dropped.
         this.#set({running: null, reconnecting: false});
       } else {
-        const message = turn.stopped ? 'Stopped, but the server did not confirm it and may still complete the answer' : error.message;
-        this.#fail(body, local, items, {message, status: error.status});
+        this.#fail(body, local, this.state.value.running?.items ?? [], failure);
       }
       return null;
     } finally {
@@ -420,12 +428,17 @@ export class ChatSession {
   }
 
   // The message stays the reader's, with the text so far. `local`: ids of the items that show it.
-  #fail({conversation, input}, local, items, {message, status = 0}) {
+  #fail(body, local, items, failure) {
     this.#items.remove(local);
-    const said = items.filter((item) => item?.text).map(({id, type, text, name, callId}) => ({id, type, text, name, callId, done: true}));
-    addUnsent(conversation, {input, said, message, status});
+    this.#noteUnsent(body, items, failure);
     this.#set({running: null, reconnecting: false});
     this.#show();
+  }
+
+  // If it is not known whether the server has the message, it is sent again by the same id, so that it is answered once.
+  #noteUnsent({conversation, input, id = ''}, items, {message, status = 0, isUnknown = false}) {
+    const said = items.filter((item) => item?.text).map(({type, text, name, callId}) => ({type, text, name, callId, done: true}));
+    addUnsent(conversation, {input, said, message, status, id: isUnknown ? id : ''});
   }
 
   // The answer of a turn that was stopped before its first token, as the conversation has it: empty. Resolves with null if the turn

@@ -7,8 +7,8 @@ const NAME = 'tutti.drafts';
 const MAX_KEPT = 50;   // conversations
 const SAVE_MS = 300;   // the text changes with each key
 
-// `files`: of text_files.js, with their `tokens`. `unsent`: [{key, input, said, message, status}]: the items that were to be sent,
-// the items that the answer had until it broke off, and the reason.
+// `files`: of text_files.js, with their `tokens`. `unsent`: [{key, input, said, message, status, id}]: the items that were to be sent,
+// the items that the answer had until it broke off, the reason, and the id of the message if the server may have it.
 const EMPTY = {text: '', files: [], unsent: []};
 
 function read() {
