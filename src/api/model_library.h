@@ -46,6 +46,8 @@ class ModelLibrary {
 
   virtual ~ModelLibrary() = default;
 
+  // Whether Begin() may connect to a hub; otherwise it takes listed models alone. Any thread.
+  virtual bool fetches() const = 0;
   // Fetches ORG/NAME[:QUANT][@REVISION] and lists it as a model, under that name without the
   // revision. A listed model is a success. Errors of this call: pull_not_allowed, invalid_value,
   // pull_limit, draining. Errors of the pull: those of models::Pull; model_exists.

@@ -60,6 +60,7 @@ class ModelLibrary final : public api::ModelLibrary {
   void Stop();
   Stats stats() const;
 
+  bool fetches() const override { return options_.allowed; }
   Result<std::unique_ptr<Pull>> Begin(const std::string& name) override;
   Status Copy(const std::string& source, const std::string& name) override;
   void Remove(const std::string& model, Done done) override;

@@ -26,6 +26,7 @@ class FakeLibrary final : public api::ModelLibrary {
     bool abandoned = false;
   };
 
+  bool fetches() const override { return may_fetch; }
   Result<std::unique_ptr<Pull>> Begin(const std::string& name) override {
     Note("pull " + name);
     if (!refusal.ok()) return refusal;
@@ -53,6 +54,7 @@ class FakeLibrary final : public api::ModelLibrary {
     return calls_;
   }
   Status refusal;
+  bool may_fetch = true;
 
  private:
   class FakePull final : public Pull {
@@ -123,6 +125,13 @@ TEST_F(LibraryTest, APullIsALineForEachStep) {
             "{\"status\":\"verifying sha256 digest\"}\n{\"status\":\"writing manifest\"}\n"
             "{\"status\":\"success\"}\n");
   EXPECT_THAT(fake_.calls(), ElementsAre("pull o/m:Q8_0"));
+}
+
+TEST_F(LibraryTest, CallersSeeWhetherModelsAreFetched) {
+  StartServer();
+  EXPECT_THAT(Ask(Get("/v1/me")).body, HasSubstr(R"("library":true,"pull":true)"));
+  fake_.may_fetch = false;
+  EXPECT_THAT(Ask(Get("/v1/me")).body, HasSubstr(R"("library":true,"pull":false)"));
 }
 
 TEST_F(LibraryTest, APullThatFailsEndsWithALine) {

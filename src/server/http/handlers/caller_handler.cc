@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "api/model_library.h"
 #include "api/models.h"
 #include "protocol/caller.h"
 #include "server/http/connection/connection.h"
@@ -29,6 +30,7 @@ std::vector<std::pair<std::string_view, bool>> ServicesOf(const HttpServer::Depe
           {"batches", Offers(deps, Needs::kBatches)},
           {"adapters", Offers(deps, Needs::kAdapters)},
           {"library", Offers(deps, Needs::kLibrary)},
+          {"pull", deps.library != nullptr && deps.library->fetches()},
           {"model_control", deps.control != nullptr},
           {"keys", Offers(deps, Needs::kOperate) && !open}};
 }
