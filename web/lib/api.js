@@ -39,6 +39,9 @@ function storeKey(key) {
   }
 }
 
+// Whether the last request reached the server.
+export const reached = new Store(true);
+
 // {key, needed, left, why}: `needed` once the server has refused a request for want of a key; `left` if the user signed out.
 export const session = new Store({key: storedKey(), needed: false, left: false, why: ''});
 
@@ -126,6 +129,14 @@ async function errorOf(response) {
   return new ApiError(response.status, code, message, {param, retryAfterS: retry > 0 ? retry : null});
 }
 
+// Why the server refused the key, for a user who does not know its API. The server has one code for keys that are wrong and
+// keys that have expired.
+function keyFault({code, message}) {
+  if (code === 'key_revoked') return 'This key was revoked: it works no more. Ask whoever runs the server for a new one.';
+  if (/expired/.test(message)) return 'This key has expired. Ask whoever runs the server for a new one.';
+  return 'This key is not valid here. Check that it was copied as a whole, and that it is of this server.';
+}
+
 // `waits`: whether a request whose key has ended waits for another one of the same owner; it was not carried out, so it is
 // sent again.
 async function send(path, options = {}) {
@@ -139,7 +150,7 @@ async function send(path, options = {}) {
     } catch (failure) {
       if (failure.status !== 401) throw failure;
       // Another request may have got a new key meanwhile.
-      if (session.value.key === key && !session.value.left) askForKey(key === '' ? '' : failure.message);
+      if (session.value.key === key && !session.value.left) askForKey(key === '' ? '' : keyFault(failure));
       if (!waits) throw failure;
     }
   }
@@ -157,8 +168,10 @@ async function sendOnce(path, key, {method = 'GET', body, headers = {}, signal})
     });
   } catch (error) {
     if (error.name === 'AbortError') throw error;
+    reached.set(false);
     throw new ApiError(0, 'not_reached', 'the server cannot be reached');
   }
+  reached.set(true);
   if (response.ok) return response;
   throw await errorOf(response);
 }
@@ -184,6 +197,7 @@ async function reading(read, use) {
     });
   } catch (error) {
     if (error === fault || error.name === 'AbortError') throw error;
+    reached.set(false);
     throw new ApiError(0, 'not_reached', 'the connection was lost');
   }
 }
@@ -222,7 +236,7 @@ export function me() {
   return mine.answer;
 }
 
-export const models = async () => (await request('v1/models')).data;
+export const models = async (options) => (await request('v1/models', options)).data;
 
 // --- conversations ---
 

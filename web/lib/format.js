@@ -19,4 +19,28 @@ export function duration(seconds) {
   return `${Math.floor(seconds / 3600)} h ${Math.floor(seconds % 3600 / 60)} min`;
 }
 
+// '–' where there is no time.
+export function milliseconds(value) {
+  if (value === null || value === undefined) return '–';
+  if (value === 0) return '0 ms';
+  if (value < 99.95) return `${value.toFixed(value < 9.995 ? 2 : 1)} ms`;
+  if (value < 999.5) return `${Math.round(value)} ms`;
+  return value < 60000 ? `${(value / 1000).toPrecision(3)} s` : duration(value / 1000);
+}
+
+// The time since then, by its largest unit: how old something is, is read at a glance.
+export function age(unixMs, nowMs = Date.now()) {
+  const seconds = Math.max(0, (nowMs - unixMs) / 1000);
+  for (const [unit, name] of [[86400, 'd'], [3600, 'h'], [60, 'min']]) {
+    if (seconds >= unit) return `${Math.floor(seconds / unit)} ${name} ago`;
+  }
+  return seconds < 5 ? 'now' : `${Math.floor(seconds)} s ago`;
+}
+
+// "1 request", "2 requests"; `many` for words that do not take an s.
+export const plural = (number, one, many = `${one}s`) => `${count(number)} ${number === 1 ? one : many}`;
+
+// Messages of the API begin in small letters and lack a point.
+export const sentence = (text) => `${text.charAt(0).toUpperCase()}${text.slice(1)}${/[.!?…]$/.test(text) ? '' : '.'}`;
+
 export const dateTime = (unixS) => new Date(unixS * 1000).toLocaleString([], {dateStyle: 'medium', timeStyle: 'short'});

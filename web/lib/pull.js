@@ -26,7 +26,13 @@ export async function startPull(name) {
     if (!done) failure ??= `The pull of ${name} ended early; try again`;
     notify(failure ?? `${name} is ready`, failure === null ? '' : 'bad');
   } catch (error) {
-    if (!signal.aborted) notifyError(error);
+    if (signal.aborted) {
+      // The user ended it.
+    } else if (error.status === 0) {
+      notify(`The pull of ${name} broke off: ${error.message}. Pull it again to go on`, 'bad');
+    } else {
+      notifyError(error);
+    }
   }
   pull.set(null);
 }
