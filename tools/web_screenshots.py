@@ -128,7 +128,7 @@ class Views:
 
     def live(self):
         self.go("live")
-        self.page.get_by_text("decode").first.wait_for()
+        self.page.get_by_text("writes", exact=True).first.wait_for()
         self.page.wait_for_timeout(3000)
 
     def benchmarks(self):

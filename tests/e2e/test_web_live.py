@@ -2,6 +2,7 @@
 import contextlib
 import http.client
 import json
+import re
 import threading
 import unittest
 
@@ -15,9 +16,9 @@ class Live(WebCase):
     """R31: the state of the engines, and where the time of a request went."""
     OPTIONS = ("--max-num-seqs", "2", "--cache-exact", "on")
 
-    def test_sequences_waits_and_figures_are_those_of_the_server(self):
-        page = self.open(self.server.url + "/#/live")
-        expect(page.get_by_role("heading", name="main")).to_be_visible()
+    @contextlib.contextmanager
+    def busy(self):
+        """Six clients at two places."""
         ends = threading.Event()
 
         def ask():
@@ -28,16 +29,31 @@ class Live(WebCase):
         for thread in threads:
             thread.start()
         try:
-            table = page.get_by_role("region", name="Sequences of main")
-            expect(table.get_by_text("decode").first).to_be_visible()
-            expect(table.get_by_text("a free slot: the maximum number of sequences is running").first).to_be_visible()
-            expect(page.locator(".badge.warn", has_text="a free slot")).to_be_visible()
-            table.locator("button.mono").first.click()
-            expect(page.get_by_text("in all, of which")).to_be_visible()
+            yield
         finally:
             ends.set()
             for thread in threads:
                 thread.join()
+
+    def test_sequences_waits_and_figures_are_those_of_the_server(self):
+        page = self.open(self.server.url + "/#/live")
+        expect(page.get_by_role("heading", name="main")).to_be_visible()
+        table = page.get_by_role("region", name="Sequences of main")
+        with self.busy():
+            expect(table.get_by_text("writes").first).to_be_visible()
+            expect(table.get_by_text("a free place: as many run as may (--max-num-seqs)").first).to_be_visible()
+            expect(page.locator(".badge.warn", has_text="wait for a free place")).to_be_visible()
+            # Only the client of such a request can end it.
+            expect(table.get_by_role("button", name="Cancel")).to_have_count(0)
+            table.locator("button.mono").first.click()
+            expect(page.get_by_text("in all, of which")).to_be_visible()
+            # What was asked for is in view, and the frame of the page is where it was.
+            heading = page.get_by_role("heading", name="Why is my request slow?")
+            expect(heading).to_be_focused()
+            expect(heading).to_be_in_viewport()
+            expect(page.get_by_role("navigation")).to_be_in_viewport()
+            # A trace follows its request.
+            expect(page.get_by_text("It ended normally.")).to_be_visible()
         self.server.wait_idle()
         expect(page.get_by_text("Nothing runs and nothing waits.")).to_be_visible()
         self.assertEqual(self.watchers(), 1)
@@ -62,9 +78,12 @@ class Live(WebCase):
         self.assertGreater(lookups, hits)
         page = self.open(self.server.url + "/#/live")
         queried, found = metric("tutti_prefix_queried_tokens_total"), metric("tutti_prefix_hit_tokens_total")
+
+        def percent(part, whole):  # JavaScript rounds a half up
+            return f"{int(part / whole * 100 + 0.5)} %"
         wanted = {
-            "Prefix cache": f"{found / queried * 100:.0f} % of {queried:,.0f} prompt tokens found",
-            "Response cache": f"{hits:,.0f} of {lookups:,.0f} lookups found ({hits / lookups * 100:.0f} %)",
+            "Prefix cache": f"{percent(found, queried)} of {queried:,.0f} prompt tokens found",
+            "Response cache": f"{hits:,.0f} of {lookups:,.0f} lookups found ({percent(hits, lookups)})",
             "Preemptions": f"{metric('tutti_preemptions_total'):,.0f}",
             "Jobs": f"{metric('tutti_jobs', state='running'):.0f} run, {metric('tutti_jobs', state='queued'):.0f} wait",
             "Batches": f"{metric('tutti_batches_open'):.0f} open",
@@ -107,12 +126,43 @@ class Live(WebCase):
         for name in ("slow", "fast"):
             page.get_by_label("Request id").fill(name)
             page.get_by_role("button", name="Look").click()
-        expect(page.get_by_role("alert")).to_have_text("fast is unknown")
+        expect(page.get_by_role("alert")).to_have_text("Fast is unknown.")
+        expect(page.get_by_role("button", name="Look")).to_be_focused()
         eventually(lambda: len(held) == 1)
         with contextlib.suppress(Error):  # it was cancelled
             held[0].fulfill(status=404, json={"error": {"message": "slow is unknown"}})
         page.wait_for_timeout(200)
-        expect(page.get_by_role("alert")).to_have_text("fast is unknown")
+        expect(page.get_by_role("alert")).to_have_text("Fast is unknown.")
+
+    def test_each_outcome_is_told_in_words(self):
+        trace = {"model": "main", "state": "ended", "end": "ok", "status": 200, "in_engine": True, "stages": {"queue_ms": 3, "total_ms": 5}, "waits": [],
+                 "events": []}
+        page = self.open(self.server.url + "/#/live")
+        for changes, says in (({}, "It ended normally."), ({"end": "cancelled"}, "It was cancelled: its client left or ended it."),
+                              ({"end": "key_revoked"}, "It ended with an error: key_revoked."),
+                              ({"end": "failed", "status": 429}, "It was refused, or failed before an engine had it. It was answered with status 429."),
+                              ({"end": None}, "How it ended is not known. It was answered with status 200."),
+                              ({"end": None, "in_engine": False, "status": 429}, "It was not computed here: its answer was stored, it was refused, or a worker "
+                               "has it. It was answered with status 429.")):
+            found = json.dumps({"traces": [{**trace, **changes}]})
+            page.route("**/admin/requests/one", lambda route: route.fulfill(body=found, content_type="application/json"))
+            page.get_by_label("Request id").fill("one")
+            page.get_by_role("button", name="Look").click()
+            expect(page.get_by_text(says)).to_be_visible()
+            page.unroute("**/admin/requests/one")
+
+    def test_a_job_is_cancelled(self):
+        page = self.open(self.server.url + "/#/live")
+        expect(page.get_by_role("heading", name="main")).to_be_visible()
+        with self.busy():
+            body = {"model": "main", "messages": [{"role": "user", "content": "Say much."}], "max_tokens": 7000, "ignore_eos": True}
+            job = json.loads(self.server.post("/v1/chat/completions", body, headers={"Prefer": "respond-async"})[2])["id"]
+            page.get_by_role("region", name="Sequences of main").get_by_role("button", name=f"Cancel {job}").click()
+            dialog = page.get_by_role("dialog", name="Cancel the request?")
+            expect(dialog).to_contain_text(job)
+            dialog.get_by_role("button", name="End the request").click()
+            expect(page.locator(".toast", has_text=f"{job} is cancelled")).to_be_visible()
+            eventually(lambda: json.loads(self.server.get(f"/v1/jobs/{job}")[2])["status"] == "cancelled")
 
     def test_a_canvas_shows_the_blocks_in_colours(self):
         page = self.open(self.server.url + "/#/live")
@@ -136,23 +186,64 @@ class Live(WebCase):
 
 
 class Jobs(WebCase):
-    def test_jobs_are_shown_and_cancelled(self):
+    def rows(self, page, table="Durable jobs"):
+        return page.get_by_role("region", name=f"Table: {table}").locator("tbody tr")
+
+    def make(self, route="/v1/chat/completions", **body):
+        asked = {"model": "main", "max_tokens": 8, **(body or {"messages": [{"role": "user", "content": "Hello"}]})}
+        status, _, text = self.server.post(route, asked, headers={"Prefer": "respond-async"})
+        self.assertEqual(status, 202, text)
+        return json.loads(text)["id"]
+
+    def status(self, job):
+        return json.loads(self.server.get(f"/v1/jobs/{job}")[2])["status"]
+
+    def test_jobs_are_shown_cancelled_and_replayed(self):
         page = self.open(self.server.url + "/#/jobs")
         expect(page.get_by_text("No jobs.")).to_be_visible()
+        # Its prompt is longer than the context.
+        failed = self.make("/v1/completions", prompt="x " * 9000)
+        eventually(lambda: self.status(failed) == "failed")
         self.server.post_json("/v1/jobs/pause", {})
-        for text in ("first", "second"):
-            status, _, body = self.server.post("/v1/chat/completions", {
-                "model": "main", "messages": [{"role": "user", "content": text}], "max_tokens": 8}, headers={"Prefer": "respond-async"})
-            self.assertEqual(status, 202, body)
-        second = json.loads(body)["id"]
-        rows = page.get_by_role("region", name="Table: Durable jobs").locator("tbody tr")
-        expect(rows).to_have_count(2)
+        first, second = self.make(), self.make()
+        rows = self.rows(page)
+        expect(rows).to_have_count(3)
+        row = {job: rows.filter(has_text=job) for job in (failed, first, second)}
+        expect(row[first]).to_contain_text("Chat answer")
+        expect(row[first]).to_contain_text("default")
+        expect(row[first].locator("time")).to_have_text(re.compile("now|ago"))
+        expect(row[failed]).to_contain_text("Completion")
+        expect(row[failed].locator(".error-text")).to_contain_text("the context holds 8192")
         check_rules_everywhere(self, page, "jobs with rows")
+        # On a narrow screen each row is a card: no action lies outside.
+        page.set_viewport_size({"width": 360, "height": 740})
+        for button in rows.get_by_role("button").all():
+            box = button.bounding_box()
+            self.assertGreaterEqual(box["x"], 0)
+            self.assertLessEqual(box["x"] + box["width"], 360)
+        self.assertEqual(row[first].locator("td").nth(1).evaluate("(cell) => getComputedStyle(cell, '::before').content"), '"State"')
+        page.set_viewport_size({"width": 1280, "height": 800})
+
+        state = page.get_by_label("State", exact=True)
+        state.select_option("failed")
+        expect(rows).to_have_count(1)
+        expect(rows).to_contain_text(failed)
+        state.select_option("completed")
+        expect(page.get_by_text("No job is completed.")).to_be_visible()
+        state.select_option("")
+        expect(rows).to_have_count(3)
+
         page.get_by_role("button", name=f"Cancel {second}").click()
-        expect(rows.filter(has_text=second)).to_contain_text("cancelled")
+        expect(row[second].locator(".badge")).to_have_text("cancelled")
+        expect(row[second].get_by_role("rowheader")).to_be_focused()
+        self.assertEqual(self.status(second), "cancelled")
+        page.get_by_role("button", name=f"Replay {failed}").click()
+        expect(row[failed].locator(".badge")).to_have_text("queued")
         self.server.post_json("/v1/jobs/resume", {})
-        expect(rows.filter(has_not_text=second).locator(".badge.good")).to_be_visible()
-        self.assertEqual(json.loads(self.server.get(f"/v1/jobs/{second}")[2])["status"], "cancelled")
+        expect(row[first].locator(".badge.good")).to_be_visible()
+        expect(row[first]).to_contain_text("8 tokens")
+        # It fails again: its prompt is what it was.
+        expect(row[failed].locator(".badge")).to_have_text("failed")
 
     def test_batches_are_shown_and_cancelled(self):
         lines = "".join(json.dumps({"custom_id": f"line-{i}", "method": "POST", "url": "/v1/chat/completions", "body": {
@@ -165,7 +256,7 @@ class Jobs(WebCase):
         batch = self.server.post_json("/v1/batches", {"input_file_id": json.loads(text)["id"], "endpoint": "/v1/chat/completions",
                                                       "completion_window": "24h"})["id"]
         page = self.open(self.server.url + "/#/jobs")
-        row = page.get_by_role("region", name="Table: Batches").locator("tbody tr").filter(has_text=batch)
+        row = self.rows(page, "Batches").filter(has_text=batch)
         expect(row).to_contain_text("0 of 30")
         check_rules_everywhere(self, page, "batches with rows")
         page.get_by_role("button", name=f"Cancel {batch}").click()

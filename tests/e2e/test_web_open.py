@@ -106,7 +106,7 @@ class LeftOpen(BrowserCase):
         load = live_bench.Load(self.server.port, 8, texts)
         try:
             page = self.open(self.server.url + "/#/live")
-            expect(page.get_by_role("region", name="Sequences of main").get_by_text("decode").first).to_be_visible()
+            expect(page.get_by_role("region", name="Sequences of main").get_by_text("writes").first).to_be_visible()
             # Charts hold 240 points and 256 steps, which have come after two minutes.
             time.sleep(min(OPEN_S / 3, 150))
             heaps, resident = [self.heap(page)], [renderers()]

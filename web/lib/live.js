@@ -6,21 +6,21 @@ const STEPS = 256;                // of each engine
 const FIRST_PAUSE_MS = 500, LONGEST_PAUSE_MS = 10000;
 const POLL_MS = 2000, POLLS = 3;    // while the server has too many watchers, before the stream is tried again
 
-// Why a sequence waits.
+// What a sequence waits for (docs/live.md has the remedies).
 export const REASONS = {
   next_step: 'the next step',
-  max_num_seqs: 'a free slot: the maximum number of sequences is running',
-  kv_blocks: 'free KV blocks: its cache does not fit',
-  behind: 'an earlier sequence that needs KV blocks',
-  fair_share: 'its fair share: other tenants have used less',
-  priority: 'requests with a higher priority',
-  preempted: 'a free slot after its preemption',
-  sibling: 'another choice of the same request',
-  same_prompt: 'a request that computes the same prefix',
-  prefix_load: 'its prefix, which is read from disk',
+  max_num_seqs: 'a free place: as many run as may (--max-num-seqs)',
+  kv_blocks: 'free blocks of the KV cache: its text does not fit',
+  behind: 'an earlier request, which needs blocks of the KV cache',
+  fair_share: 'its turn: other tenants have used less',
+  priority: 'more urgent requests',
+  preempted: 'a free place, after it made room for another request',
+  sibling: 'another answer to the same request',
+  same_prompt: 'a request that reads the same beginning',
+  prefix_load: 'the beginning of its prompt, which is read from disk',
   reader: 'its client, which reads too slowly',
   grant: 'permission for its next token',
-  failed_step: 'the retry of a failed step',
+  failed_step: 'the repetition of a failed step',
   batch_window: 'more requests for its batch',
 };
 
@@ -48,6 +48,14 @@ export function quantile({count, le, at_most: atMost}, q) {
   if (i < 0) return le.at(-1);
   const below = i === 0 ? 0 : atMost[i - 1], from = i === 0 ? 0 : le[i - 1];
   return from + (le[i] - from) * (rank - below) / Math.max(atMost[i] - below, 1);
+}
+
+// How many requests run or wait at a model; null if the workers of this server know it. For admins.
+export async function requestsOf(model, signal) {
+  const state = await request('admin/state', {signal});
+  if (state.engines_elsewhere) return state.workers.some((worker) => worker.in_flight > 0) ? null : 0;
+  return state.model_waits.filter((wait) => wait.model === model).length + state.engines.filter((engine) => engine.model === model)
+      .reduce((sum, {running, waiting, paused = 0, preparing = 0}) => sum + running + waiting + paused + preparing, 0);
 }
 
 function pointOf(state) {

@@ -1,80 +1,112 @@
 // Durable jobs and batches: their states and progress; cancel and replay. Admins see those of all tenants, others their own.
-import {html, useEffect, useState} from '../lib/preact.js';
+import {html, useState} from '../lib/preact.js';
 import {request} from '../lib/api.js';
-import {count, dateTime} from '../lib/format.js';
-import {notifyError} from '../lib/notices.js';
+import {age, count, dateTime, duration, plural} from '../lib/format.js';
+import {notify, notifyError} from '../lib/notices.js';
+import {usePolled} from '../lib/poll.js';
+import {kindName} from '../lib/words.js';
+import {Field} from '../components/field.js';
+import {Named, TableCard} from '../components/table.js';
 
 const REFRESH_MS = 2000;
-const KINDS = {completed: 'good', succeeded: 'good', failed: 'bad', cancelled: 'bad', expired: 'bad', in_progress: 'warn', running: 'warn'};
-const ENDED = new Set(['completed', 'succeeded', 'failed', 'cancelled', 'expired']);
+const MAX_LISTED = 50;
+const COLOURS = {completed: 'good', failed: 'bad', cancelled: 'bad', expired: 'bad', in_progress: 'warn', running: 'warn', finalizing: 'warn'};
+const ENDED = new Set(['completed', 'failed', 'cancelled', 'expired']);
+// The states of jobs, and what they mean.
+const STATES = {
+  queued: 'waits for its turn', running: 'is being computed', completed: 'has its answer', failed: 'gave an error',
+  cancelled: 'was ended by someone', expired: 'its time ran out',
+};
 
-function Table({title, head, rows, empty}) {
+// Jobs in one form: those of an admin's list and those of the owner's differ.
+const jobOf = (job) => ({
+  id: job.id, tenant: job.tenant, kind: job.kind, status: job.status, attempt: job.attempt, position: job.position, error: job.error,
+  tokens: job.progress_tokens ?? job.progress?.tokens ?? 0, createdMs: job.created_ms ?? job.created_at * 1000,
+  startedMs: job.started_ms ?? (job.started_at ?? 0) * 1000, finishedMs: job.finished_ms ?? (job.finished_at ?? 0) * 1000,
+});
+
+const batchOf = (entry) => (entry.batch ? {...entry.batch, tenant: entry.tenant} : entry);
+
+const Badge = ({status}) => html`<span class=${`badge ${COLOURS[status] ?? ''}`} title=${STATES[status]}>${status.replaceAll('_', ' ')}</span>`;
+
+function Age({ms}) {
+  return html`<time datetime=${new Date(ms).toISOString()} title=${dateTime(ms / 1000)}>${age(ms)}</time>`;
+}
+
+// How far a job is, and why it failed.
+function Progress({job}) {
+  const began = job.startedMs > 0 ? (job.finishedMs > 0 ? job.finishedMs : Date.now()) - job.startedMs : 0;
   return html`
-    <section class="card stack" aria-label=${title}>
-      <h2>${title}</h2>
-      ${rows.length === 0 ? html`<p class="hint">${empty}</p>` : html`
-        <div class="table-scroll rows" tabindex="0" role="region" aria-label=${`Table: ${title}`}>
-          <table><thead><tr>${head.map((name) => html`<th scope="col">${name}</th>`)}
-            <th scope="col"><span class="visually-hidden">Actions</span></th></tr></thead><tbody>${rows}</tbody></table>
-        </div>`}
-    </section>`;
+    ${job.tokens > 0 && html`<span>${plural(job.tokens, 'token')}</span>`}
+    ${job.status === 'queued' && job.position !== undefined && html`<span>${plural(job.position, 'job')} before it</span>`}
+    ${began > 0 && html`<span class="hint">${ENDED.has(job.status) ? 'took' : 'for'} ${duration(began / 1000)}</span>`}
+    ${job.attempt > 1 && html`<span class="hint">attempt ${job.attempt}</span>`}
+    ${job.error && html`<span class="error-text" dir="auto">${job.error.message ?? job.error.code}</span>`}`;
+}
+
+function BatchProgress({batch}) {
+  const {total = 0, completed = 0, failed = 0} = batch.request_counts ?? {};
+  const fault = batch.errors?.data?.[0]?.message;
+  return html`
+    <progress max=${total || 1} value=${completed + failed} aria-label=${`Progress of ${batch.id}`}></progress>
+    <span class="hint">${count(completed)} of ${count(total)}${failed > 0 ? `, ${count(failed)} failed` : ''}</span>
+    ${fault && html`<span class="error-text" dir="auto">${fault}</span>`}`;
 }
 
 export function JobsView({admin}) {
-  const [jobs, setJobs] = useState(null);
-  const [batches, setBatches] = useState(null);
-  const [failure, setFailure] = useState(null);
   const base = admin ? 'admin' : 'v1';
-  const load = async () => {
-    try {
-      const [one, two] = await Promise.all([request(`${base}/jobs?limit=50`), request(`${base}/batches?limit=50`)]);
-      setJobs((one.jobs ?? one.data).map((job) => ({...job, created: job.created_ms ? job.created_ms / 1000 : job.created_at})));
-      setBatches((two.batches ?? two.data).map((each) => (each.batch ? {...each.batch, tenant: each.tenant} : each)));
-      setFailure(null);
-    } catch (error) {
-      setFailure(error);
-    }
-  };
-  useEffect(() => {
-    load();
-    const timer = setInterval(() => { if (!document.hidden) load(); }, REFRESH_MS);
-    return () => clearInterval(timer);
-  }, []);
-  const act = async (kind, id, action) => {
+  const [status, setStatus] = useState('');
+  const {value, failure, refresh} = usePolled(async (signal) => {
+    const [jobs, batches] = await Promise.all([
+      request(`${base}/jobs?limit=${MAX_LISTED}${status && `&status=${status}`}`, {signal}), request(`${base}/batches?limit=${MAX_LISTED}`, {signal})]);
+    return {status, jobs: (jobs.jobs ?? jobs.data).map(jobOf), more: jobs.more ?? jobs.has_more, batches: (batches.batches ?? batches.data).map(batchOf)};
+  }, REFRESH_MS, [base, status]);
+  const act = async (kind, id, action, done) => {
     try {
       await request(`${base}/${kind}/${encodeURIComponent(id)}/${action}`, {method: 'POST'});
+      notify(done);
     } catch (error) {
       notifyError(error);
     }
-    load();
+    refresh();
   };
-  const badge = (status) => html`<span class=${`badge ${KINDS[status] ?? ''}`}>${status}</span>`;
-  const button = (kind, id, action, title) => html`
-    <button type="button" class="small" aria-label=${`${title} ${id}`} onClick=${() => act(kind, id, action)}>${title}</button>`;
+  const button = (kind, id, action, title, done, hint) => html`
+    <button type="button" class="small" aria-label=${`${title} ${id}`} title=${hint} onClick=${() => act(kind, id, action, done)}>${title}</button>`;
+  const owner = admin ? [{title: 'Tenant'}] : [];
+  const ownerOf = (each) => (admin ? [html`<bdi>${each.tenant}</bdi>`] : []);
+  const actionsOf = ({id, status: state}) => {
+    if (!ENDED.has(state)) return button('jobs', id, 'cancel', 'Cancel', 'The job is cancelled', 'End the job now');
+    return state === 'failed' ? button('jobs', id, 'replay', 'Replay', 'The job begins again', 'Begin the job again, with the same request') : '';
+  };
   return html`
     <div class="page"><div class="inner">
-      <div class="page-head"><h1>Jobs</h1><p>Durable jobs and batches${admin ? ' of all tenants' : ''}.</p></div>
-      ${failure && html`<p class="notice bad" role="alert">${failure.message}</p>`}
-      ${jobs !== null && html`
-        <${Table} title="Durable jobs" head=${['Job', ...(admin ? ['Tenant'] : []), 'State', 'Progress', 'Created']} empty="No jobs."
-          rows=${jobs.map((job) => html`
-            <tr key=${job.id}><th scope="row" class="mono">${job.id}</th>${admin && html`<td>${job.tenant}</td>`}
-              <td>${badge(job.status)}</td><td>${job.progress_tokens ? `${count(job.progress_tokens)} tokens` : ''}
-                ${job.attempt > 1 && html`<span class="hint">attempt ${job.attempt}</span>`}</td>
-              <td>${job.created ? dateTime(job.created) : ''}</td>
-              <td><div class="actions">${!ENDED.has(job.status) && button('jobs', job.id, 'cancel', 'Cancel')}
-                ${job.status === 'failed' && button('jobs', job.id, 'replay', 'Replay')}</div></td></tr>`)} />`}
-      ${batches !== null && html`
-        <${Table} title="Batches" head=${['Batch', ...(admin ? ['Tenant'] : []), 'State', 'Progress', 'Created']} empty="No batches."
-          rows=${batches.map((batch) => {
-            const {total = 0, completed = 0, failed = 0} = batch.request_counts ?? {};
-            return html`
-              <tr key=${batch.id}><th scope="row" class="mono">${batch.id}</th>${admin && html`<td>${batch.tenant}</td>`}
-                <td>${badge(batch.status)}</td>
-                <td><progress max=${total || 1} value=${completed + failed} aria-label=${`Progress of ${batch.id}`}></progress>
-                  <span class="hint">${count(completed)} of ${count(total)}${failed > 0 ? `, ${count(failed)} failed` : ''}</span></td>
-                <td>${batch.created_at ? dateTime(batch.created_at) : ''}</td>
-                <td><div class="actions">${!ENDED.has(batch.status) && batch.status !== 'cancelling' && button('batches', batch.id, 'cancel', 'Cancel')}</div></td></tr>`;
-          })} />`}
+      <div class="page-head"><h1>Jobs</h1><p>Requests that the server answers later, also after a restart${admin ? '; those of all tenants' : ''}. Programs
+        make them over the API; this view shows, cancels and repeats them.</p></div>
+      ${failure && html`<p class="notice bad" role="alert">The list could not be fetched: ${failure.message}.</p>`}
+      ${value === null && !failure && html`<p class="empty">Loading…</p>`}
+      ${value !== null && html`
+        <${TableCard} title="Durable jobs" about="A durable job is one request that was sent with Prefer: respond-async."
+          tools=${html`<${Field} title="State" inline>${(attributes) => html`
+            <select ...${attributes} value=${status} onChange=${(event) => setStatus(event.target.value)}>
+              <option value="">all states</option>
+              ${Object.entries(STATES).map(([name, means]) => html`<option value=${name}>${name} (${means})</option>`)}
+            </select>`}<//>`}
+          columns=${[{title: 'Job'}, ...owner, {title: 'State'}, {title: 'Progress', className: 'wide'}, {title: 'Made', number: true}]}
+          rows=${value.jobs.map((job) => ({
+            key: job.id, actions: actionsOf(job),
+            cells: [html`<${Named} name=${kindName(job.kind)}><span class="mono">${job.id}</span><//>`, ...ownerOf(job), html`<${Badge} status=${job.status} />`,
+                    html`<${Progress} job=${job} />`, html`<${Age} ms=${job.createdMs} />`],
+          }))} empty=${value.status === '' ? 'No jobs.' : `No job is ${value.status}.`} />
+        ${value.more && html`<p class="hint">These are the newest ${MAX_LISTED}. Choose a state to see others.</p>`}
+        <${TableCard} title="Batches" about="A batch is a file with many requests." columns=${[{title: 'Batch'}, ...owner, {title: 'State'},
+            {title: 'Progress', className: 'wide'}, {title: 'Made', number: true}]}
+          rows=${value.batches.map((batch) => ({
+            key: batch.id,
+            actions: ENDED.has(batch.status) || batch.status === 'cancelling' ? ''
+              : button('batches', batch.id, 'cancel', 'Cancel', 'The batch is being cancelled', 'Requests that have not run are left out'),
+            cells: [html`<${Named} name=${batch.endpoint ?? 'Batch'} mono><span class="mono">${batch.id}</span><//>`, ...ownerOf(batch),
+                    html`<${Badge} status=${batch.status} />`, html`<${BatchProgress} batch=${batch} />`,
+                    batch.created_at ? html`<${Age} ms=${batch.created_at * 1000} />` : ''],
+          }))} empty="No batches." />`}
     </div></div>`;
 }

@@ -1,12 +1,16 @@
 // Embeddings and scores of texts: what is near to what.
-import {html, useEffect, useState} from '../lib/preact.js';
-import {models as fetchModels, request} from '../lib/api.js';
+import {html, useState} from '../lib/preact.js';
+import {request} from '../lib/api.js';
+import {count, plural} from '../lib/format.js';
 import {notifyError} from '../lib/notices.js';
+import {useModels} from '../lib/poll.js';
 import {Field} from '../components/field.js';
 
-const MOST_TEXTS = 50;
+const MAX_TEXTS = 50;
 const EXAMPLES = ['The cat sleeps on the sofa.', 'A kitten naps on the couch.', 'Stock prices fell on Monday.', 'Markets lost ground this week.'];
-const linesOf = (text) => text.split('\n').map((line) => line.trim()).filter((line) => line !== '').slice(0, MOST_TEXTS);
+const linesOf = (text) => text.split('\n').map((line) => line.trim()).filter((line) => line !== '');
+// Why these lines are not asked about; '' if they are.
+const faultOf = (lines) => (lines.length > MAX_TEXTS ? `${count(lines.length)} lines, at most ${MAX_TEXTS}: remove some.` : '');
 
 // Cosine; the vectors need not have length 1.
 function similarity(a, b) {
@@ -24,7 +28,7 @@ function Matrix({texts, vectors}) {
   const shade = (value) => `color-mix(in srgb, var(--accent-ground) ${Math.round(Math.max(0, value) * 60)}%, transparent)`;
   return html`
     <div class="table-scroll" tabindex="0" role="region" aria-label="Similarity matrix">
-      <table>
+      <table class="matrix">
         <caption class="visually-hidden">Cosine similarity of each pair of texts</caption>
         <thead><tr><th scope="col"><span class="visually-hidden">Text</span></th>${texts.map((text, i) => html`<th scope="col" class="number" title=${text}>${i + 1}</th>`)}</tr></thead>
         <tbody>
@@ -52,10 +56,10 @@ function Embeddings({all}) {
   const [text, setText] = useState(EXAMPLES.join('\n'));
   const [result, setResult] = useState(null);
   const [busy, setBusy] = useState(false);
+  const texts = linesOf(text), fault = faultOf(texts);
   const submit = async (event) => {
     event.preventDefault();
-    const texts = linesOf(text);
-    if (texts.length === 0) return;
+    if (texts.length === 0 || fault !== '') return;
     setBusy(true);
     try {
       const answer = await request('v1/embeddings', {method: 'POST', body: {model, input: texts}});
@@ -68,15 +72,16 @@ function Embeddings({all}) {
   return html`
     <section class="card stack" aria-labelledby="similarity">
       <h2 id="similarity">Similarity</h2>
+      <p class="hint">How near texts are to each other in meaning: 1.00 is the same, 0.00 has nothing in common.</p>
       <form class="stack" onSubmit=${submit}>
         <${ModelPicker} all=${all} value=${model} onChange=${setModel} />
-        <${Field} title="Texts, one per line" hint=${`Up to ${MOST_TEXTS} lines.`}>${(attributes) => html`
+        <${Field} title="Texts, one per line" hint=${`Up to ${MAX_TEXTS} lines.`} error=${fault}>${(attributes) => html`
           <textarea ...${attributes} dir="auto" rows="5" value=${text} onInput=${(event) => setText(event.target.value)}></textarea>`}<//>
-        <div class="row end"><button class="primary" disabled=${busy}>${busy ? 'Computing…' : 'Compare'}</button></div>
+        <div class="row end"><button class="primary" disabled=${busy || fault !== ''}>${busy ? 'Computing…' : 'Compare'}</button></div>
       </form>
       ${result && html`
         <${Matrix} ...${result} />
-        <p class="hint">${result.vectors[0].length} dimensions, ${result.tokens} tokens.</p>`}
+        <p class="hint">Cosine similarity of vectors with ${count(result.vectors[0].length)} numbers each, made of ${plural(result.tokens, 'token')}.</p>`}
     </section>`;
 }
 
@@ -86,10 +91,10 @@ function Rerank({all}) {
   const [text, setText] = useState(EXAMPLES.join('\n'));
   const [result, setResult] = useState(null);
   const [busy, setBusy] = useState(false);
+  const documents = linesOf(text), fault = faultOf(documents);
   const submit = async (event) => {
     event.preventDefault();
-    const documents = linesOf(text);
-    if (documents.length === 0 || query.trim() === '') return;
+    if (documents.length === 0 || fault !== '' || query.trim() === '') return;
     setBusy(true);
     try {
       const answer = await request('v1/rerank', {method: 'POST', body: {model, query, documents}});
@@ -102,13 +107,14 @@ function Rerank({all}) {
   return html`
     <section class="card stack" aria-labelledby="ranking">
       <h2 id="ranking">Ranking</h2>
+      <p class="hint">Which documents answer a question, the best first. A higher score is better.</p>
       <form class="stack" onSubmit=${submit}>
         <${ModelPicker} all=${all} value=${model} onChange=${setModel} />
-        <${Field} title="Query">${(attributes) => html`
+        <${Field} title="Question">${(attributes) => html`
           <input ...${attributes} dir="auto" value=${query} onInput=${(event) => setQuery(event.target.value)} />`}<//>
-        <${Field} title="Documents, one per line" hint=${`Up to ${MOST_TEXTS} lines.`}>${(attributes) => html`
+        <${Field} title="Documents, one per line" hint=${`Up to ${MAX_TEXTS} lines.`} error=${fault}>${(attributes) => html`
           <textarea ...${attributes} dir="auto" rows="5" value=${text} onInput=${(event) => setText(event.target.value)}></textarea>`}<//>
-        <div class="row end"><button class="primary" disabled=${busy}>${busy ? 'Computing…' : 'Rank'}</button></div>
+        <div class="row end"><button class="primary" disabled=${busy || fault !== ''}>${busy ? 'Computing…' : 'Rank'}</button></div>
       </form>
       ${result && html`
         <div class="table-scroll" tabindex="0" role="region" aria-label="Ranked documents">
@@ -120,16 +126,16 @@ function Rerank({all}) {
 }
 
 export function PlaygroundView() {
-  const [all, setAll] = useState(null);
-  useEffect(() => { fetchModels().then(setAll).catch((error) => { notifyError(error); setAll([]); }); }, []);
+  const {value: all, failure} = useModels();
   const able = (task) => (all ?? []).filter((model) => model.tasks?.includes(task));
   return html`
     <div class="page"><div class="inner">
-      <div class="page-head"><h1>Playground</h1><p>Vectors and scores of short texts. Nothing is stored.</p></div>
-      ${all === null && html`<p class="empty">Loading…</p>`}
+      <div class="page-head"><h1>Playground</h1><p>Compare short texts by their meaning. Nothing is stored.</p></div>
+      ${failure && html`<p class="notice bad" role="alert">The models could not be fetched: ${failure.message}.</p>`}
+      ${all === null && !failure && html`<p class="empty">Loading…</p>`}
       ${all !== null && able('embed').length + able('rerank').length === 0 && html`
-        <p class="empty">No model here embeds or ranks texts. Start the server with one, for example
-          <code>tutti serve all-minilm-l6-v2</code>.</p>`}
+        <p class="empty">No model here compares or ranks texts. Start the server with one that does, for example
+          ${' '}<code>tutti serve all-minilm-l6-v2</code>.</p>`}
       ${able('embed').length > 0 && html`<${Embeddings} all=${able('embed')} />`}
       ${able('rerank').length > 0 && html`<${Rerank} all=${able('rerank')} />`}
     </div></div>`;
