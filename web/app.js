@@ -2,6 +2,7 @@
 import {Component, html, render, useEffect, useRef, useState} from './lib/preact.js';
 import {config, me, ownerOf, session, signOut} from './lib/api.js';
 import {Dialog} from './components/dialog.js';
+import {sentence} from './lib/format.js';
 import {announcement, notify, notifyError} from './lib/notices.js';
 import {applyTheme, forgetSettings, keepSettingsFor, preferences} from './lib/preferences.js';
 import {addressOf, route} from './lib/route.js';
@@ -41,7 +42,7 @@ function Failure({title, error, onRetry}) {
   return html`
     <div class="page"><div class="inner stack">
       <div class="page-head"><h1>${title}</h1></div>
-      <p class="notice bad" role="alert">${error.message}</p>
+      <p class="notice bad" role="alert">${sentence(error.message)}</p>
       <div class="row"><button type="button" onClick=${onRetry}>Try again</button></div>
     </div></div>`;
 }
@@ -149,7 +150,7 @@ function App() {
       </main>
       ${ends && html`
         <${Dialog} title="Sign in again" onClose=${() => { if (session.value.needed) signOut(); }}>
-          <p>The key expired or was revoked. Sign in again to continue: what is shown stays.</p>
+          <p>Your key works no more. Sign in with another one to go on: what is shown stays.</p>
           <${SignInForm} why=${why} />
         <//>`}
       <${Toasts} />

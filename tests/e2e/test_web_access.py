@@ -10,30 +10,33 @@ from playwright.sync_api import expect
 
 from browser import BrowserCase
 from harness import Server, eventually, make_key, stand_in
-from web_page import ANSWERED, OPTIONS, answers, chat, check_rules, check_rules_everywhere, conversation_of, limit, send
+from web_page import ANSWERED, OPTIONS, answers, chat, check_rules, check_rules_everywhere, conversation_of, limit, send, sign_in
 
 
 class Access(BrowserCase):
     def test_a_key_is_asked_for_and_kept_as_chosen(self):
         self.expected_faults = ("401", "403")
         with tempfile.TemporaryDirectory() as store:
-            secret = make_key(store, "alice")
+            secret, old, short = make_key(store, "alice"), make_key(store, "old"), make_key(store, "short", "--expires", "1s")
             server = Server("--store", store, *OPTIONS, model="main=" + stand_in())
             self.addCleanup(server.stop)
             page = self.open(server.url)
             expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
-            page.get_by_label("Key", exact=True).fill("wrong")
-            page.get_by_role("button", name="Sign in").click()
-            expect(page.get_by_role("alert")).to_be_visible()
-            page.get_by_label("Key", exact=True).fill(secret)
-            page.get_by_role("button", name="Sign in").click()
+            subprocess.run([os.environ["E2E_BINARY"], "keys", "revoke", "old", "--store", store], check=True, capture_output=True)
+            eventually(lambda: "expired" in server.get("/v1/me", headers={"Authorization": f"Bearer {short}"})[2])
+            for key, says in (("wrong", "This key is not valid here."), (old, "This key was revoked"), (short, "This key has expired.")):
+                sign_in(page, key)
+                expect(page.get_by_role("alert")).to_contain_text(says)
+                expect(page.get_by_label("Key", exact=True)).to_be_focused()
+                expect(page.get_by_text("Bearer")).to_have_count(0)
+            sign_in(page, secret)
             limit(page, 16)
             chat(page, "Hello")
             self.assertEqual(page.evaluate("document.cookie + JSON.stringify(sessionStorage) + JSON.stringify(localStorage)").count(secret), 0)
             page.reload()
             expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
             page.get_by_label("Key", exact=True).fill(secret)
-            page.get_by_label("Keep it until this tab is closed").check()
+            page.get_by_label("Keep the key until this tab is closed").check()
             page.get_by_role("button", name="Sign in").click()
             expect(page.locator(".entry.user .bubble")).to_have_text("Hello")
             page.reload()
@@ -51,19 +54,16 @@ class Access(BrowserCase):
             def revoke(name):
                 subprocess.run([os.environ["E2E_BINARY"], "keys", "revoke", name, "--store", store], check=True, capture_output=True)
 
-            def sign_in(secret):
+            def sign_in_again(secret):
                 dialog = page.get_by_role("dialog", name="Sign in again")
                 expect(dialog).to_be_visible()
                 check_rules_everywhere(self, page, "sign in again")
-                dialog.get_by_label("Key", exact=True).fill("wrong")
-                dialog.get_by_role("button", name="Sign in").click()
+                sign_in(page, "wrong", dialog)
                 expect(dialog.get_by_role("alert")).to_be_visible()
-                dialog.get_by_label("Key", exact=True).fill(secret)
-                dialog.get_by_role("button", name="Sign in").click()
+                sign_in(page, secret, dialog)
                 expect(dialog).to_have_count(0)
             page = self.open(server.url)
-            page.get_by_label("Key", exact=True).fill(secrets[0])
-            page.get_by_role("button", name="Sign in").click()
+            sign_in(page, secrets[0])
             limit(page, 7000)
             send(page, "Say much.")
             growing = page.locator(".entry.answer .markdown")
@@ -71,7 +71,7 @@ class Access(BrowserCase):
             eventually(lambda: len(growing.text_content()) > 40)
             so_far = growing.text_content().split()[:4]
             revoke("first")
-            sign_in(secrets[1])
+            sign_in_again(secrets[1])
             self.assertEqual(answers(page).last.locator(".markdown").text_content().split()[:4], so_far)
             expect(answers(page).last).to_contain_text("The answer broke off here.")
             # The next message goes on from the text so far.
@@ -83,7 +83,7 @@ class Access(BrowserCase):
             # A key that ends while nothing runs: the message waits for another one.
             revoke("second")
             send(page, "Still there?")
-            sign_in(secrets[2])
+            sign_in_again(secrets[2])
             expect(answers(page)).to_have_count(3)
             expect(answers(page).last).to_contain_text(ANSWERED)
             # One that expires.
@@ -91,7 +91,7 @@ class Access(BrowserCase):
                                      check=True, capture_output=True, text=True)
             eventually(lambda: server.get("/v1/me", headers={"Authorization": f"Bearer {secrets[2]}"})[0] == 401)
             send(page, "Are you still there?")
-            sign_in(json.loads(rotated.stdout)["secret"])
+            sign_in_again(json.loads(rotated.stdout)["secret"])
             expect(answers(page)).to_have_count(4)
             expect(answers(page).last).to_contain_text(ANSWERED)
 
@@ -101,10 +101,6 @@ class Access(BrowserCase):
             secrets = {name: make_key(store, name, "--tenant", name) for name in ("ann", "bob", "cid")}
             server = Server("--store", store, *OPTIONS, model="main=" + stand_in())
             self.addCleanup(server.stop)
-
-            def sign_in(name):
-                page.get_by_label("Key", exact=True).fill(secrets[name])
-                page.get_by_role("button", name="Sign in").click()
 
             def end(name):
                 subprocess.run([os.environ["E2E_BINARY"], "keys", "revoke", name, "--store", store], check=True, capture_output=True)
@@ -119,7 +115,7 @@ class Access(BrowserCase):
                 self.assertEqual(json.loads(listed)["data"], [], others)
                 page.get_by_role("link", name="Chat").click()
             page = self.open(server.url)
-            sign_in("ann")
+            sign_in(page, secrets["ann"])
             page.get_by_role("button", name="Settings").click()
             page.get_by_label("System prompt").fill("A secret of ann")
             end("ann")
@@ -128,13 +124,13 @@ class Access(BrowserCase):
             expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
             self.assertNotIn("secret", page.evaluate("JSON.stringify(localStorage)"))
             self.assertNotIn("of ann", page.evaluate("JSON.stringify(sessionStorage).toLowerCase()"))
-            sign_in("bob")
+            sign_in(page, secrets["bob"])
             check_nothing_of("ann", "bob")
             page.get_by_role("button", name="Settings").click()
             expect(page.get_by_label("System prompt")).to_have_value("")
             # Another owner's key in place of one that ended.
             end("bob")
-            sign_in("cid")
+            sign_in(page, secrets["cid"])
             expect(page.locator(".toast.bad", has_text="belongs to another user")).to_be_visible()
             check_nothing_of("bob", "cid")
 
@@ -156,8 +152,7 @@ class Keys(BrowserCase):
             server = Server("--store", store, *OPTIONS, model="main=" + stand_in())
             self.addCleanup(server.stop)
             page = self.open(server.url)
-            page.get_by_label("Key", exact=True).fill(secret)
-            page.get_by_role("button", name="Sign in").click()
+            sign_in(page, secret)
             page.get_by_role("link", name="Keys").click()
             opener, dialog = page.get_by_role("button", name="New key"), page.get_by_role("dialog")
             opener.click()
@@ -188,32 +183,80 @@ class Keys(BrowserCase):
             page.get_by_label("Name", exact=True).fill("app")
             page.get_by_label("Tenant").fill("acme")
             page.get_by_role("button", name="Create").click()
+            # Nothing closes the only sight of the secret but the word that it is stored.
             expect(dialog.locator("pre")).to_be_visible()
             page.mouse.click(5, 5)
+            for _ in range(3):
+                page.keyboard.press("Escape")
+            expect(dialog.get_by_role("alert")).to_contain_text("Is it stored?")
+            check_rules(self, page, "a secret")
             made = dialog.locator("pre").inner_text()
-            self.assertEqual(server.get("/v1/models", headers={"Authorization": f"Bearer {made}"})[0], 200)
-            page.get_by_role("button", name="Done").click()
+            headers = {"Authorization": f"Bearer {made}"}
+            self.assertEqual(server.get("/v1/models", headers=headers)[0], 200)
+            page.get_by_role("button", name="I have stored it").click()
             expect(opener).to_be_focused()
             row = page.locator("tr").filter(has=page.get_by_role("rowheader", name=re.compile("^app")))
             expect(row).to_contain_text("acme")
             self.assertEqual(page.content().count(made), 0, "it is shown once")
-            check_rules(self, page, "keys")
-            row.get_by_role("button", name="Revoke app").click()
-            page.get_by_role("dialog").get_by_role("button", name="Revoke").click()
-            expect(row).to_contain_text("revoked")
-            eventually(lambda: server.get("/v1/models", headers={"Authorization": f"Bearer {made}"})[0] == 401)
+            check_rules_everywhere(self, page, "keys")
 
-    def test_users_see_no_view_of_admins(self):
+            # Changed: what it may do, its models and limits. What is left empty is the default again.
+            row.get_by_role("button", name="Change app").click()
+            dialog.get_by_label("count tokens").uncheck()
+            dialog.get_by_label("Models", exact=True).fill("main, none")
+            dialog.get_by_text("Limits", exact=True).click()
+            dialog.get_by_label("Requests a minute").fill("60")
+            dialog.get_by_label("Tokens a day").fill("5000")
+            check_rules(self, page, "a change")
+            dialog.get_by_role("button", name="Save").click()
+            expect(row).to_contain_text("60 requests a minute, 5,000 tokens a day")
+            expect(row).to_contain_text("only with main, none")
+            row.get_by_role("button", name="Change app").click()
+            dialog.get_by_label("Tokens a day").fill("")
+            dialog.get_by_role("button", name="Save").click()
+            expect(row).not_to_contain_text("tokens a day")
+            caller = json.loads(server.get("/v1/me", headers=headers)[2])
+            self.assertEqual(caller["scopes"], {"routes": ["generate", "embed", "models"], "models": ["main", "none"]})
+            self.assertEqual([(limit["limit"], limit["max"]) for limit in caller["limits"]], [("requests_per_minute", 60)])
+
+            row.get_by_role("button", name="Rotate app").click()
+            dialog.get_by_role("button", name="Make a new key").click()
+            expect(dialog.locator("pre")).to_contain_text("tutti-")
+            dialog.get_by_role("button", name="I have stored it").click()
+            expect(row).to_have_count(2)
+            old = row.filter(has_text=made[6:18])
+            old.get_by_role("button", name="Revoke app").click()
+            page.get_by_role("dialog").get_by_role("button", name="Revoke").click()
+            expect(old).to_contain_text("revoked")
+            # The button that had the focus is gone.
+            expect(old.get_by_role("rowheader")).to_be_focused()
+            eventually(lambda: server.get("/v1/models", headers=headers)[0] == 401)
+            mine = page.locator("tr").filter(has_text="your key")
+            mine.get_by_role("button", name="Revoke boss").click()
+            expect(dialog).to_contain_text("the key that you are signed in with")
+
+    def test_users_see_nothing_of_admins(self):
+        self.expected_faults = ("401",)
         with tempfile.TemporaryDirectory() as store:
-            secret = make_key(store, "alice")
+            secret, boss = make_key(store, "alice"), make_key(store, "boss", "--routes", "models,admin")
             server = Server("--store", store, *OPTIONS, model="main=" + stand_in())
             self.addCleanup(server.stop)
             page = self.open(server.url + "/#/live")
-            page.get_by_label("Key", exact=True).fill(secret)
-            page.get_by_role("button", name="Sign in").click()
+            sign_in(page, secret)
             expect(page.get_by_label("Message", exact=True)).to_be_visible()
             self.assertEqual(page.get_by_role("navigation").get_by_role("link").all_inner_texts(), ["Chat", "Playground", "Models", "Jobs", "Benchmarks"])
             self.assertFalse([url for url in self.requests if "/admin/" in url])
+            # Nor what only admins may do.
+            page.get_by_role("link", name="Models").click()
+            expect(page.get_by_role("rowheader", name="main")).to_be_visible()
+            expect(page.get_by_text("need a key for administrators")).to_be_visible()
+            expect(page.locator("main").get_by_role("button")).to_have_count(0)
+            page.get_by_role("button", name="Sign out").click()
+            sign_in(page, boss)
+            expect(page.get_by_role("button", name="Unload main")).to_be_visible()
+            expect(page.get_by_text("This server fetches no models")).to_be_visible()
+            expect(page.get_by_role("button", name="Pull")).to_have_count(0)
+            check_rules_everywhere(self, page, "models without pulls")
 
     def test_a_page_for_admins_alone_refuses_users(self):
         with tempfile.TemporaryDirectory() as store:
@@ -221,8 +264,7 @@ class Keys(BrowserCase):
             server = Server("--store", store, "--web", "admin-only", *OPTIONS, model="main=" + stand_in())
             self.addCleanup(server.stop)
             page = self.open(server.url)
-            page.get_by_label("Key", exact=True).fill(secret)
-            page.get_by_role("button", name="Sign in").click()
+            sign_in(page, secret)
             expect(page.get_by_text("This page is for administrators")).to_be_visible()
             expect(page.get_by_role("navigation").get_by_role("link")).to_have_count(0)
 

@@ -1,6 +1,6 @@
-// A modal dialog: the browser keeps the focus inside, and Escape closes it. So does a click outside, unless `stays`. At its end
-// the focus returns to where it was.
-import {html, useEffect, useRef} from '../lib/preact.js';
+// A modal dialog: the browser keeps the focus inside, and Escape and a click outside close it. At its end the focus returns to
+// where it was.
+import {html, useLayoutEffect, useRef} from '../lib/preact.js';
 import {Toasts, layers} from './toasts.js';
 
 let made = 0;
@@ -15,12 +15,13 @@ function isOutside({target, currentTarget, clientX: x, clientY: y}) {
   return target === currentTarget && (x < left || x > right || y < top || y > bottom);
 }
 
-export function Dialog({title, onClose, stays = false, children}) {
+// `onRefuse`: the dialog stays until its owner removes it, and this is called when the user tries to close it.
+export function Dialog({title, onClose = () => {}, onRefuse = null, children}) {
   const element = useRef(null);
   const id = useRef(`dialog-${++made}`).current;
   const pressedOutside = useRef(false);
   const gone = useRef(false);
-  useEffect(() => {
+  useLayoutEffect(() => {
     const dialog = element.current;
     dialog.showModal();
     layers.set([...layers.value, id]);
@@ -37,23 +38,38 @@ export function Dialog({title, onClose, stays = false, children}) {
     };
   }, []);
   // A selection of text may end outside, and is no click there.
-  const onClick = (event) => { if (!stays && pressedOutside.current && isOutside(event)) element.current.close(); };
+  const onClick = (event) => {
+    if (!pressedOutside.current || !isOutside(event)) return;
+    if (onRefuse === null) element.current.close(); else onRefuse();
+  };
+  const refuse = (event) => {
+    if (onRefuse === null) return;
+    event.preventDefault();
+    onRefuse();
+  };
+  // A browser may close a dialog that refused once, without asking again.
+  const onClosed = () => {
+    if (gone.current) return;
+    if (onRefuse === null) return onClose();
+    element.current.showModal();
+    onRefuse();
+  };
   return html`
-    <dialog ref=${element} aria-labelledby=${id} onClose=${() => { if (!gone.current) onClose(); }}
+    <dialog ref=${element} aria-labelledby=${id} onClose=${onClosed} onCancel=${refuse} onKeyDown=${(event) => { if (event.key === 'Escape') refuse(event); }}
             onPointerDown=${(event) => { pressedOutside.current = isOutside(event); }} onClick=${onClick}>
-      <div class="stack"><h2 id=${id}>${title}</h2>${children}</div>
+      <div class="stack"><h2 id=${id} dir="auto">${title}</h2>${children}</div>
       <${Toasts} layer=${id} />
     </dialog>`;
 }
 
-// Asks before something that cannot be undone.
-export function Confirm({title, text, action, onConfirm, onClose}) {
+// Asks before something with consequences; `danger`: it cannot be undone.
+export function Confirm({title, text, action, danger = true, onConfirm, onClose}) {
   return html`
     <${Dialog} title=${title} onClose=${onClose}>
-      <p>${text}</p>
+      <p dir="auto">${text}</p>
       <div class="row end">
         <button type="button" onClick=${onClose}>Cancel</button>
-        <button type="button" class="danger" onClick=${() => { onClose(); onConfirm(); }}>${action}</button>
+        <button type="button" class=${danger ? 'danger' : 'primary'} onClick=${() => { onClose(); onConfirm(); }}>${action}</button>
       </div>
     <//>`;
 }
