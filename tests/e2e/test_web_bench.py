@@ -12,10 +12,8 @@ from playwright.sync_api import expect
 
 from browser import BrowserCase
 from harness import Server, eventually, free_port, make_key, stand_in
-from web_page import OPTIONS, ViewsCase, check_rules
+from web_page import OPTIONS, ViewsCase, check_rules, check_rules_everywhere, sign_in, tab_to
 from test_workers import World
-
-WIDTHS = ({"width": 1280, "height": 800}, {"width": 360, "height": 740})
 
 
 def settle(page, **values):
@@ -187,29 +185,19 @@ class Benchmarks(ViewsCase):
 
     def test_a_study_by_the_keyboard_alone(self):
         page = self.benchmarks()
-
-        def tab_to(name, kind="button"):
-            for _ in range(60):
-                if page.evaluate("""([name, kind]) => { const at = document.activeElement; return at.tagName.toLowerCase() === kind &&
-                                    (at.labels?.[0]?.textContent ?? at.getAttribute('aria-label') ?? at.textContent).trim() === name; }""", [name, kind]):
-                    self.assertNotEqual(page.evaluate("getComputedStyle(document.activeElement).outlineStyle"), "none")
-                    return
-                page.keyboard.press("Tab")
-            self.fail(f"no way to {name}")
-
         for level in ("2", "4", "8"):
-            tab_to(level, "input")
+            tab_to(self, page, "input", level)
             page.keyboard.press("Space")
-        tab_to("Rounds", "input")
+        tab_to(self, page, "input", "Rounds")
         page.keyboard.type("1")
-        tab_to("Tokens of each answer", "input")
+        tab_to(self, page, "input", "Tokens of each answer")
         page.keyboard.type("16")
-        tab_to("Run")
+        tab_to(self, page, "button", "Run")
         page.keyboard.press("Enter")
         expect(page.get_by_role("region", name="Figures of the runs")).to_be_visible()
-        tab_to("Export CSV")
+        tab_to(self, page, "button", "Export CSV")
         name = page.get_by_role("region", name="Table: Kept runs").get_by_role("button").first.get_attribute("aria-label")
-        tab_to(name)
+        tab_to(self, page, "button", name)
         page.keyboard.press("Enter")
         expect(page.get_by_label("Name", exact=True)).to_be_focused()
         page.keyboard.type("by keyboard")
@@ -263,25 +251,33 @@ class Benchmarks(ViewsCase):
     def test_no_rule_is_broken_by_results(self):
         runs = []
         for i, name in enumerate(("first", "second " + 6 * "with a long name ")):
-            points = [{"level": level, "clients": level, "batch": 1, "rounds": [], "throughput": {"median": 90 * level + i, "least": 80, "most": 800},
+            points = [{"level": level, "clients": level, "batch": 1, "rounds": [], "throughput": {"median": 90 * level + i, "min": 80, "max": 800},
                        "ttft": {"p50": 20, "p95": 30}, "itl": {"p50": 5, "p95": 9}, "total": {"p50": 700, "p95": 900}, "requests": 8,
                        "failed": i, "failures": {"queue_full": 1} if i else {}, "inFlight": level, "promptTokens": 60} for level in (1, 2, 4, 8)]
             runs.append({"id": str(i), "name": name, "at": 1795900000000, "serverVersion": "0", "unit": "tokens/s", "ended": "time", "hidden": True,
                          "others": 2, "points": points, "settings": {"kind": "generate", "axis": "clients", "levels": [1, 2, 4, 8], "model": "main",
                                                                      "outputTokens": 64, "rounds": 3}})
-        stored = json.dumps(json.dumps({"version": 1, "runs": runs}))
-        for theme in ("light", "dark"):
-            for viewport in WIDTHS:
-                profile = self.new_profile(viewport=viewport, color_scheme=theme)
-                profile.add_init_script(f"if (location.protocol === 'http:') localStorage.setItem('tutti.benchmarks', {stored})")
-                page = self.open(self.server.url + "/#/benchmarks", profile)
-                boxes = page.get_by_role("region", name="Table: Kept runs").get_by_role("checkbox")
-                boxes.first.check()
-                boxes.last.check()
-                expect(page.get_by_role("heading", name="Comparison of 2 runs")).to_be_visible()
-                check_rules(self, page, f"comparison, {theme}, {viewport['width']}")
-                self.assertLessEqual(page.evaluate("document.documentElement.scrollWidth"), viewport["width"])
-                profile.close()
+        stored = json.dumps(json.dumps({"version": 2, "runs": runs}))
+        profile = self.new_profile()
+        profile.add_init_script(f"if (location.protocol === 'http:') localStorage.setItem('tutti.benchmarks', {stored})")
+        page = self.open(self.server.url + "/#/benchmarks", profile)
+        boxes = page.get_by_role("region", name="Table: Kept runs").get_by_role("checkbox")
+        boxes.first.check()
+        boxes.last.check()
+        expect(page.get_by_role("heading", name="Comparison of 2 runs")).to_be_visible()
+        check_rules_everywhere(self, page, "comparison")
+
+    def test_runs_of_the_first_version_are_read(self):
+        points = [{"level": 1, "clients": 1, "batch": 1, "rounds": [], "throughput": {"median": 90, "least": 80, "most": 95}, "total": {"p50": 7, "p95": 9},
+                   "requests": 8, "failed": 0, "failures": {}, "inFlight": 1, "promptTokens": 6}]
+        run = {"id": "1", "name": "old", "at": 1795900000000, "serverVersion": "0", "unit": "inputs/s", "ended": "complete", "points": points,
+               "settings": {"kind": "embed", "axis": "clients", "levels": [1], "model": "main", "rounds": 3}}
+        profile = self.new_profile()
+        stored = json.dumps(json.dumps({"version": 1, "runs": [run]}))
+        profile.add_init_script(f"if (location.protocol === 'http:') localStorage.setItem('tutti.benchmarks', {stored})")
+        page = self.open(self.server.url + "/#/benchmarks", profile)
+        page.get_by_label("Show old").check()
+        self.assertEqual(figures(page)[0]["min – max"], "80.0 – 95.0")
 
 
 class LimitedBenchmarks(BrowserCase):
@@ -293,8 +289,7 @@ class LimitedBenchmarks(BrowserCase):
             server = Server("--store", store, *OPTIONS, model="main=" + stand_in())
             self.addCleanup(server.stop)
             page = self.open(server.url + "/#/benchmarks")
-            page.get_by_label("Key", exact=True).fill(secret)
-            page.get_by_role("button", name="Sign in").click()
+            sign_in(page, secret)
             expect(page.get_by_text("This server has keys")).to_be_visible()
             expect(page.get_by_role("button", name="Run", exact=True)).to_be_disabled()
             page.get_by_label("I may load this server").check()
@@ -305,8 +300,7 @@ class LimitedBenchmarks(BrowserCase):
             self.assertEqual(sum(int(row["answers"]) for row in rows), 3)
             self.assertEqual(sum(int(row["failed"]) for row in rows), 3)
             page.get_by_role("button", name="Sign out").click()
-            page.get_by_label("Key", exact=True).fill(boss)
-            page.get_by_role("button", name="Sign in").click()
+            sign_in(page, boss)
             page.get_by_role("link", name="Live").click()
             limits = page.get_by_role("region", name="Table: Limits in use")
             expect(limits).to_contain_text("requests a minute")
@@ -341,7 +335,7 @@ class Lists(BrowserCase):
         secret = "the text of a message"
         for number in range(12):
             clients[0].publish("llm/v1/ann/lamp/in", json.dumps(
-                {"type": "message", "id": f"m{number}", "input": secret, "max_output_tokens": 1900, "ignore_eos": True}), 1)
+                {"type": "message", "id": f"m{number}", "input": secret, "max_output_tokens": 7000, "ignore_eos": True}), 1)
         session = page.get_by_role("region", name="Table: Sessions being answered").locator("tbody tr")
         expect(session).to_have_count(1)
         expect(session).to_contain_text("lamp")
@@ -354,6 +348,19 @@ class Lists(BrowserCase):
         session.locator("button").click()
         expect(page.get_by_text("in all, of which")).to_be_visible()
         check_rules(self, page, "clients and sessions")
+        # A turn of a session can be ended from here.
+        for _ in range(6):
+            page.get_by_role("region", name="Sequences of main").get_by_role("button", name="Cancel resp_").first.click()
+            dialog = page.get_by_role("dialog", name="Cancel the request?")
+            turn = dialog.locator("p").inner_text().split()[0]
+            dialog.get_by_role("button", name="End the request").click()
+            toast = page.locator(".toast", has_text=turn)
+            expect(toast).to_be_visible()
+            cancelled = json.loads(server.get(f"/v1/responses/{turn}")[2])["status"] == "cancelled"
+            expect(toast).to_contain_text("is cancelled" if cancelled else "had ended before")
+            if cancelled:
+                break
+        self.assertTrue(cancelled)
         clients[0].publish("llm/v1/ann/lamp/ctl", json.dumps({"type": "clear", "id": "c"}), 1)
         expect(page.get_by_text("No session has a turn")).to_be_visible()
         for client in clients:

@@ -1,6 +1,6 @@
 // The settings of a benchmark, what it will ask for, and a warning where others may be affected.
 import {html, useEffect, useState} from '../lib/preact.js';
-import {BATCHES, LEVELS, MOST, MOST_HTTP_CLIENTS, defaultsFor, faultOf, planOf} from '../lib/bench.js';
+import {BATCHES, LEVELS, MAX, MAX_HTTP_CLIENTS, defaultsFor, faultOf, planOf} from '../lib/bench.js';
 import {count} from '../lib/format.js';
 import {Check, Field} from './field.js';
 
@@ -8,10 +8,10 @@ import {Check, Field} from './field.js';
 const ROUTES = {generate: 'generate', embed: 'embed', rerank: 'embed'};
 const KINDS = {generate: 'answers', embed: 'embeddings', rerank: 'scores'};
 
-function Number_({title, value, onChange, hint, least = 1, most}) {
+function Number_({title, value, onChange, hint, min = 1, max}) {
   return html`
     <${Field} title=${title} hint=${hint}>${(attributes) => html`
-      <input ...${attributes} type="number" min=${least} max=${most} step="1" value=${value}
+      <input ...${attributes} type="number" min=${min} max=${max} step="1" value=${value}
              onInput=${(event) => onChange(event.target.value === '' ? NaN : Number(event.target.value))} />`}<//>`;
 }
 
@@ -24,7 +24,7 @@ function Choice({title, value, options, onChange, hint}) {
 }
 
 // Only levels that a browser can reach.
-export const levelsOf = ({kind, axis}) => (axis === 'batch' ? BATCHES : kind === 'generate' ? LEVELS : LEVELS.filter((n) => n <= MOST_HTTP_CLIENTS));
+export const levelsOf = ({kind, axis}) => (axis === 'batch' ? BATCHES : kind === 'generate' ? LEVELS : LEVELS.filter((n) => n <= MAX_HTTP_CLIENTS));
 
 function Levels({settings, onChange}) {
   const {kind, axis, levels} = settings;
@@ -34,8 +34,8 @@ function Levels({settings, onChange}) {
       <legend>${axis === 'batch' ? 'Inputs in a request' : 'Clients at the same time'}</legend>
       <div class="row">${levelsOf(settings).map((level) => html`
         <${Check} key=${`${axis}${level}`} title=${level} checked=${levels.includes(level)} onChange=${(on) => toggle(level, on)} />`)}</div>
-      ${axis === 'clients' && kind !== 'generate' && html`<p class="hint">A browser opens 6 connections to a server at most, and encoders are
-        asked over HTTP: use batches for more inputs at the same time.</p>`}
+      ${axis === 'clients' && kind !== 'generate' && html`<p class="hint">A browser opens 6 connections to a server at most, and this kind of model
+        is asked over HTTP: put several inputs into a request for more at the same time.</p>`}
     </fieldset>`;
 }
 
@@ -80,14 +80,14 @@ export function BenchForm({options, warnings, busy, onStart}) {
           </div>
           <${Levels} settings=${settings} onChange=${change} />
           <div class="form-grid">
-            <${Number_} title="Requests of each client" value=${settings.perClient} most=${MOST.perClient} onChange=${(perClient) => change({perClient})} hint="In each round." />
-            <${Number_} title="Rounds" value=${settings.rounds} most=${MOST.rounds} onChange=${(rounds) => change({rounds})} hint="The median counts." />
-            <${Number_} title=${generates ? 'Words of a prompt' : 'Words of an input'} value=${settings.promptWords} most=${MOST.promptWords}
+            <${Number_} title="Requests of each client" value=${settings.perClient} max=${MAX.perClient} onChange=${(perClient) => change({perClient})} hint="In each round." />
+            <${Number_} title="Rounds" value=${settings.rounds} max=${MAX.rounds} onChange=${(rounds) => change({rounds})} hint="The median counts." />
+            <${Number_} title=${generates ? 'Words of a prompt' : 'Words of an input'} value=${settings.promptWords} max=${MAX.promptWords}
               onChange=${(promptWords) => change({promptWords})} hint="Random words." />
             ${generates && html`
-              <${Number_} title="Tokens of each answer" value=${settings.outputTokens} least=${16} most=${MOST.outputTokens}
+              <${Number_} title="Tokens of each answer" value=${settings.outputTokens} min=${16} max=${MAX.outputTokens}
                 onChange=${(outputTokens) => change({outputTokens})} hint="Each answer has exactly this length." />`}
-            <${Number_} title="Time limit (s)" value=${settings.limitS} least=${5} most=${MOST.seconds} onChange=${(limitS) => change({limitS})} hint="The run ends after it." />
+            <${Number_} title="Time limit (s)" value=${settings.limitS} min=${5} max=${MAX.seconds} onChange=${(limitS) => change({limitS})} hint="The run ends after it." />
           </div>
           ${fault === '' ? html`
             <p class="hint" role="status">Up to ${count(plan.requests)} requests, ${count(plan.units)} ${generates ? 'output tokens' : 'inputs'} and

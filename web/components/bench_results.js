@@ -1,15 +1,12 @@
 // Charts and a table of one run, or of several that are compared.
 import {html, useState} from '../lib/preact.js';
 import {kneeOf} from '../lib/bench.js';
-import {count} from '../lib/format.js';
+import {count, milliseconds as ms} from '../lib/format.js';
 import {PlotChart, SeriesLegend} from './charts.js';
 import {Field} from './field.js';
 
 const LATENCIES = {ttft: 'Time to the first token', itl: 'Between tokens', total: 'Whole answer'};
 
-// Milliseconds with three digits.
-export const ms = (value) => (value === null || value === undefined ? '–' : value === 0 ? '0'
-  : value >= 10000 ? `${(value / 1000).toFixed(1)} s` : value >= 100 ? `${Math.round(value)} ms` : `${value.toPrecision(3)} ms`);
 export const rate = (value) => (value === null || value === undefined ? '–' : value === 0 ? '0' : value >= 100 ? count(value) : value.toPrecision(3));
 const ratio = (value, base) => (value > 0 && base > 0 ? `${(value / base).toFixed(2)} ×` : '–');
 const axisTitle = ({axis}) => (axis === 'batch' ? 'inputs in a request' : 'clients at the same time');
@@ -36,7 +33,7 @@ function Failures({run, name}) {
   if (rows.length === 0) return null;
   return html`
     <p class="notice bad">${name}${rows.map(([code, number]) => `${number} × ${code}`).join(', ')}. Requests that failed have no
-      latency and count in no throughput; levels with failures are not considered for the knee.</p>`;
+      latency and count in no throughput; levels with failures are left out of the knee.</p>`;
 }
 
 // What limits the trust in a run.
@@ -55,7 +52,7 @@ function FigureTable({runs, levels}) {
   const generates = first.settings.kind === 'generate';
   const several = runs.length > 1;
   const head = [several ? 'Run' : null, first.unit, several ? 'ratio' : null, 'min – max',
-                ...(generates ? ['first token p50', 'p95', 'between p50', 'p95'] : []), 'whole p50', 'p95', several ? 'ratio p50' : null, 'in flight', 'answers', 'failed'];
+                ...(generates ? ['first token: half', '95 %', 'between tokens: half', '95 %'] : []), 'whole: half', '95 %', several ? 'ratio of halves' : null, 'in flight', 'answers', 'failed'];
   const rows = levels.flatMap((level) => {
     const base = first.points.find((point) => point.level === level);
     return runs.map((run, i) => ({level, run, i, base, point: run.points.find((each) => each.level === level)})).filter(({point}) => point);
@@ -74,7 +71,7 @@ function FigureTable({runs, levels}) {
               ${several && html`<td title=${run.name}>${letterOf(i)}</td>`}
               <td class="number"><strong>${rate(point.throughput?.median)}</strong></td>
               ${several && html`<td class="number">${i === 0 ? '1' : ratio(point.throughput?.median, base?.throughput?.median)}</td>`}
-              <td class="number">${point.throughput ? `${rate(point.throughput.least)} – ${rate(point.throughput.most)}` : '–'}</td>
+              <td class="number">${point.throughput ? `${rate(point.throughput.min)} – ${rate(point.throughput.max)}` : '–'}</td>
               ${generates && html`<td class="number">${ms(point.ttft?.p50)}</td><td class="number">${ms(point.ttft?.p95)}</td>
                 <td class="number">${ms(point.itl?.p50)}</td><td class="number">${ms(point.itl?.p95)}</td>`}
               <td class="number">${ms(point.total?.p50)}</td><td class="number">${ms(point.total?.p95)}</td>
@@ -109,7 +106,7 @@ export function BenchResults({title, runs}) {
   const names = runs.map((_, i) => nameOf(i)).join(', ');
   return html`
     <section class="card stack" aria-label=${title}>
-      <h2>${title}</h2>
+      <h2 dir="auto">${title}</h2>
       ${runs.map((run, i) => html`<${Failures} key=${run.id} run=${run} name=${several ? `${letterOf(i)}: ` : ''} />`)}
       ${runs.map((run, i) => [run, i, doubts(run)]).filter(([, , texts]) => texts.length > 0).map(([run, i, texts]) => html`
         <p class="notice warn" key=${run.id}>${several ? `${letterOf(i)}: ` : ''}${texts.join(' ')}</p>`)}
@@ -132,8 +129,9 @@ export function BenchResults({title, runs}) {
         </div>
       </div>
       ${runs.map((run, i) => html`<p key=${run.id}>${several ? `${letterOf(i)}: ` : ''}${kneeText(run)}</p>`)}
-      <p class="hint">The knee is the least level within 3 % of the best throughput, as <code>tutti bench knee</code> has it. Throughput is the
-        median of the rounds. Percentiles are of all requests of all rounds, timed in this browser.</p>
+      <p class="hint">The knee is the lowest level within 3 % of the best throughput: beyond it requests take longer, and little is gained. Throughput
+        is the median of the rounds. Times are of all requests of all rounds, in this browser: half of them took at most the time below “half”,
+        95 % at most the one below “95 %”.</p>
       <${FigureTable} runs=${runs} levels=${levels} />
     </section>`;
 }

@@ -5,16 +5,16 @@ const WIDTH = 320, HEIGHT = 72;
 
 // Lines over time: `series` are {title, values, className}, of equal length; from 0 to the largest value.
 export function LineChart({title, series, format}) {
-  const most = Math.max(...series.flatMap(({values}) => values), 1e-9);
+  const max = Math.max(...series.flatMap(({values}) => values), 1e-9);
   const pathOf = (values) => values.map((value, i) => {
     const x = values.length < 2 ? 0 : i / (values.length - 1) * WIDTH;
-    return `${i === 0 ? 'M' : 'L'}${x.toFixed(1)} ${(HEIGHT - 4 - value / most * (HEIGHT - 10)).toFixed(1)}`;
+    return `${i === 0 ? 'M' : 'L'}${x.toFixed(1)} ${(HEIGHT - 4 - value / max * (HEIGHT - 10)).toFixed(1)}`;
   }).join('');
   const now = series.map(({title: name, values}) => `${name} ${format(values.at(-1) ?? 0)}`).join(', ');
   return html`
     <figure class="chart">
       <figcaption><span>${title}</span><strong>${now}</strong></figcaption>
-      <svg viewBox=${`0 0 ${WIDTH} ${HEIGHT}`} preserveAspectRatio="none" role="img" aria-label=${`${title}: ${now}, at most ${format(most)}`}>
+      <svg viewBox=${`0 0 ${WIDTH} ${HEIGHT}`} preserveAspectRatio="none" role="img" aria-label=${`${title}: ${now}, at most ${format(max)}`}>
         <path class="axis" d=${`M0 ${HEIGHT - 4}H${WIDTH}`} />
         ${series.map(({values, className}) => html`<path class=${`line ${className}`} d=${pathOf(values)} />`)}
       </svg>
@@ -23,7 +23,7 @@ export function LineChart({title, series, format}) {
 
 // Counts by range: `bars` are {label, value}.
 export function BarChart({title, bars, note}) {
-  const most = Math.max(...bars.map(({value}) => value), 1);
+  const max = Math.max(...bars.map(({value}) => value), 1);
   const width = WIDTH / Math.max(bars.length, 1);
   return html`
     <figure class="chart">
@@ -32,7 +32,7 @@ export function BarChart({title, bars, note}) {
         <path class="axis" d=${`M0 ${HEIGHT - 4}H${WIDTH}`} />
         ${bars.map(({label, value}, i) => html`
           <rect class="bar" x=${(i * width + 1).toFixed(1)} width=${Math.max(width - 2, 1).toFixed(1)}
-                y=${(HEIGHT - 4 - value / most * (HEIGHT - 10)).toFixed(1)} height=${(value / most * (HEIGHT - 10)).toFixed(1)}>
+                y=${(HEIGHT - 4 - value / max * (HEIGHT - 10)).toFixed(1)} height=${(value / max * (HEIGHT - 10)).toFixed(1)}>
             <title>${label}: ${value}</title></rect>`)}
       </svg>
       <div class="scale"><span>${bars[0]?.label ?? ''}</span><span>${bars.at(-1)?.label ?? ''}</span></div>
@@ -40,12 +40,12 @@ export function BarChart({title, bars, note}) {
 }
 
 const PLOT_HEIGHT = 230, LEFT = 52, RIGHT = 14, TOP = 14, BOTTOM = 40;
-export const MOST_SERIES = 4;
+export const MAX_SERIES = 4;
 
-// 1, 2 or 5 times a power of ten: at most five steps up to `most`.
-function stepOf(most) {
-  const power = 10 ** Math.floor(Math.log10(most / 4 || 1));
-  return [1, 2, 5, 10].map((factor) => factor * power).find((step) => most / step <= 5);
+// 1, 2 or 5 times a power of ten: at most five steps up to `max`.
+function stepOf(max) {
+  const power = 10 ** Math.floor(Math.log10(max / 4 || 1));
+  return [1, 2, 5, 10].map((factor) => factor * power).find((step) => max / step <= 5);
 }
 
 // The series differ in colour, dashes and marks.
@@ -63,7 +63,7 @@ export function SeriesLegend({series, notes = []}) {
     <ul class="legend plot-legend">
       ${series.map(({title, kind, faint}) => html`
         <li><svg width="34" height="14" aria-hidden="true"><path class=${`plot-line series-${kind} ${faint ? 'faint' : ''}`} d="M0 7H34" />
-          ${!faint && html`<${Mark} x=${17} y=${7} kind=${kind} />`}</svg>${title}</li>`)}
+          ${!faint && html`<${Mark} x=${17} y=${7} kind=${kind} />`}</svg><bdi>${title}</bdi></li>`)}
       ${notes.map((note) => html`<li>${note}</li>`)}
     </ul>`;
 }
@@ -81,8 +81,8 @@ export function PlotChart({title, xTitle, levels, series, format, label}) {
     observer.observe(figure.current);
     return () => observer.disconnect();
   }, []);
-  const most = Math.max(...series.flatMap(({values}) => values.map((value) => value ?? 0)), 1e-6);
-  const step = stepOf(most), top = Math.ceil(most / step) * step;
+  const max = Math.max(...series.flatMap(({values}) => values.map((value) => value ?? 0)), 1e-6);
+  const step = stepOf(max), top = Math.ceil(max / step) * step;
   const ticks = Array.from({length: Math.round(top / step) + 1}, (_, i) => i * step);
   const xOf = (i) => LEFT + (levels.length < 2 ? 0.5 : (i + 0.35) / (levels.length - 0.3)) * (width - LEFT - RIGHT);
   const yOf = (value) => TOP + (1 - value / top) * (PLOT_HEIGHT - TOP - BOTTOM);
@@ -161,14 +161,14 @@ const STEP_HEIGHT = 90;
 export function StepChart({steps, label}) {
   const canvas = useRef(null);
   const totalOf = (step) => Object.keys(PARTS).reduce((sum, part) => sum + (step[part] ?? 0), 0);
-  const most = Math.max(...steps.map(totalOf), 0.1);
+  const max = Math.max(...steps.map(totalOf), 0.1);
   useEffect(() => {
     draw(canvas.current, STEP_HEIGHT, (context, width, colour) => {
       const bar = width / 256;
       steps.forEach((step, i) => {
         let y = STEP_HEIGHT;
         for (const [part, name] of Object.entries(PARTS)) {
-          const height = (step[part] ?? 0) / most * (STEP_HEIGHT - 4);
+          const height = (step[part] ?? 0) / max * (STEP_HEIGHT - 4);
           context.fillStyle = colour(name);
           context.fillRect(i * bar, y - height, Math.max(bar - 0.5, 0.5), height);
           y -= height;
@@ -176,5 +176,5 @@ export function StepChart({steps, label}) {
       });
     });
   });
-  return html`<canvas class="steps" ref=${canvas} role="img" aria-label=${`${label}; the longest took ${most.toFixed(1)} ms`}></canvas>`;
+  return html`<canvas class="steps" ref=${canvas} role="img" aria-label=${`${label}; the longest took ${max.toFixed(1)} ms`}></canvas>`;
 }

@@ -4,13 +4,13 @@
 export const LEVELS = [1, 2, 4, 8];
 export const BATCHES = [1, 2, 4, 8, 16, 32, 64];
 // A browser opens at most 6 connections to a host over HTTP/1.1, and other tabs need some of them.
-export const MOST_HTTP_CLIENTS = 4;
+export const MAX_HTTP_CLIENTS = 4;
 // Bounds of one study.
-export const MOST = {requests: 2000, units: 200000, seconds: 900, perClient: 200, rounds: 9, promptWords: 1000, outputTokens: 1024};
-// The knee is the least level within 3 % of the best throughput, as `tutti bench knee` has it.
+export const MAX = {requests: 2000, units: 200000, seconds: 900, perClient: 200, rounds: 9, promptWords: 1000, outputTokens: 1024};
+// The knee is the lowest level within 3 % of the best throughput, as `tutti bench knee` has it.
 const KNEE_SHARE = 0.97;
 // Beyond so many failed requests a study ends.
-const MOST_FAILURES = 10;
+const MAX_FAILURES = 10;
 const FAILURE_PAUSE_MS = 250;
 const SETTLE_MS = 150;
 
@@ -36,17 +36,17 @@ export function planOf({kind, axis, levels, fixed, perClient, rounds, outputToke
 // Why a study cannot run with these settings; '' if it can.
 export function faultOf(settings) {
   const {kind, axis, levels} = settings;
-  const ranges = [['perClient', 'Requests of each client', 1, MOST.perClient], ['rounds', 'Rounds', 1, MOST.rounds],
-                  ['promptWords', 'Words', 1, MOST.promptWords], ['limitS', 'Time limit', 5, MOST.seconds]];
-  if (kind === 'generate') ranges.push(['outputTokens', 'Tokens of each answer', 16, MOST.outputTokens]);
-  for (const [name, title, least, most] of ranges) {
-    if (!Number.isInteger(settings[name]) || settings[name] < least || settings[name] > most) return `${title}: ${least} to ${most}.`;
+  const ranges = [['perClient', 'Requests of each client', 1, MAX.perClient], ['rounds', 'Rounds', 1, MAX.rounds],
+                  ['promptWords', 'Words', 1, MAX.promptWords], ['limitS', 'Time limit', 5, MAX.seconds]];
+  if (kind === 'generate') ranges.push(['outputTokens', 'Tokens of each answer', 16, MAX.outputTokens]);
+  for (const [name, title, min, max] of ranges) {
+    if (!Number.isInteger(settings[name]) || settings[name] < min || settings[name] > max) return `${title}: ${min} to ${max}.`;
   }
   if (levels.length === 0) return axis === 'batch' ? 'Choose a batch size.' : 'Choose a number of clients.';
   const {requests, units} = planOf(settings);
-  if (requests > MOST.requests) return `${requests} requests, at most ${MOST.requests}: choose fewer levels, rounds or requests.`;
-  if (units > MOST.units)
-    return `${units} ${kind === 'generate' ? 'tokens' : 'inputs'}, at most ${MOST.units}: choose fewer or shorter requests.`;
+  if (requests > MAX.requests) return `${requests} requests, at most ${MAX.requests}: choose fewer levels, rounds or requests.`;
+  if (units > MAX.units)
+    return `${units} ${kind === 'generate' ? 'tokens' : 'inputs'}, at most ${MAX.units}: choose fewer or shorter requests.`;
   return '';
 }
 
@@ -113,7 +113,7 @@ function pointOf({level, clients, batch}, rounds) {
   const gaps = answers.flatMap((answer) => answer.gapsMs ?? []);
   return {
     level, clients, batch, rounds: measured,
-    throughput: rates.length === 0 ? null : {median: percentile(rates, 0.5), least: Math.min(...rates), most: Math.max(...rates)},
+    throughput: rates.length === 0 ? null : {median: percentile(rates, 0.5), min: Math.min(...rates), max: Math.max(...rates)},
     ttft: spread(answers.filter(({firstMs}) => firstMs !== undefined).map(({beginMs, firstMs}) => firstMs - beginMs)),
     itl: spread(gaps), total: spread(answers.map(({beginMs, endMs}) => endMs - beginMs)),
     requests: answers.length, failed: rounds.reduce((sum, round) => sum + round.failures.length, 0), failures,
@@ -146,7 +146,7 @@ export async function runStudy(settings, load, {signal, onProgress = () => {}, o
   const progress = () => onProgress({done, requests, failed, at, round});
   const onEnd = (error) => {
     ++done;
-    if (error !== null && ++failed >= MOST_FAILURES) end('failures');
+    if (error !== null && ++failed >= MAX_FAILURES) end('failures');
     progress();
   };
   const foreign = async () => {

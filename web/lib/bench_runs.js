@@ -2,12 +2,21 @@
 import {Store} from './store.js';
 
 const NAME = 'tutti.benchmarks';
-export const MOST_RUNS = 50;
+export const MAX_RUNS = 50;
+
+// Version 1 had other names for the bounds of the throughput.
+function fromVersion1(run) {
+  const points = run.points.map(({throughput, ...point}) => ({
+    ...point, throughput: throughput && {median: throughput.median, min: throughput.least, max: throughput.most},
+  }));
+  return {...run, points};
+}
 
 function read() {
   try {
-    const {runs} = JSON.parse(localStorage.getItem(NAME) ?? '{}');
-    return Array.isArray(runs) ? runs : [];
+    const {version, runs} = JSON.parse(localStorage.getItem(NAME) ?? '{}');
+    if (!Array.isArray(runs)) return [];
+    return version === 1 ? runs.map(fromVersion1) : runs;
   } catch {
     return [];
   }
@@ -20,7 +29,7 @@ window.addEventListener('storage', ({key}) => { if (key === NAME) runs.set(read(
 // False: the storage is full or forbidden, and nothing has changed.
 function keep(next) {
   try {
-    localStorage.setItem(NAME, JSON.stringify({version: 1, runs: next}));
+    localStorage.setItem(NAME, JSON.stringify({version: 2, runs: next}));
   } catch {
     return false;
   }
@@ -29,11 +38,11 @@ function keep(next) {
 }
 
 // Other tabs may have changed them, so each change begins with what is stored.
-export const addRun = (run) => read().length < MOST_RUNS && keep([run, ...read()]);
+export const addRun = (run) => read().length < MAX_RUNS && keep([run, ...read()]);
 export const renameRun = (id, name) => keep(read().map((run) => (run.id === id ? {...run, name} : run)));
 export const removeRuns = (ids) => keep(read().filter((run) => !ids.includes(run.id)));
 
-export const jsonOf = (chosen) => JSON.stringify({object: 'tutti.page.benchmarks', version: 1, runs: chosen}, null, 2);
+export const jsonOf = (chosen) => JSON.stringify({object: 'tutti.page.benchmarks', version: 2, runs: chosen}, null, 2);
 
 // A table calculation would run what begins like a formula.
 function cell(value) {
@@ -50,7 +59,7 @@ export function csvOf(chosen) {
   const lines = chosen.flatMap((run) => run.points.map((point) => [
     run.name, new Date(run.at).toISOString(), run.serverVersion, run.settings.model, run.settings.kind, run.settings.axis, point.level, point.clients,
     point.batch, point.rounds.length, point.requests, point.failed, point.promptTokens, run.settings.outputTokens || '', run.unit,
-    point.throughput?.median, point.throughput?.least, point.throughput?.most, point.ttft?.p50, point.ttft?.p95, point.itl?.p50, point.itl?.p95,
+    point.throughput?.median, point.throughput?.min, point.throughput?.max, point.ttft?.p50, point.ttft?.p95, point.itl?.p50, point.itl?.p95,
     point.total?.p50, point.total?.p95, point.inFlight, run.ended, run.others, run.hidden]));
   return [head, ...lines].map((line) => line.map(cell).join(',')).join('\r\n') + '\r\n';
 }

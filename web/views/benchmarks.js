@@ -1,21 +1,24 @@
 // Benchmarks of this server from the page: throughput and latency over clients or batch sizes, kept and compared.
 import {html, useEffect, useRef, useState} from '../lib/preact.js';
-import {config, models as fetchModels, request} from '../lib/api.js';
+import {request} from '../lib/api.js';
 import {UNITS, kneeOf, runStudy} from '../lib/bench.js';
 import {loadFor} from '../lib/bench_load.js';
-import {MOST_RUNS, addRun, csvOf, jsonOf, removeRuns, renameRun, runs as kept} from '../lib/bench_runs.js';
+import {MAX_RUNS, addRun, csvOf, jsonOf, removeRuns, renameRun, runs as kept} from '../lib/bench_runs.js';
 import {download} from '../lib/copy.js';
 import {count, dateTime, duration} from '../lib/format.js';
 import {announcement, notify, notifyError} from '../lib/notices.js';
+import {useModels, usePolled} from '../lib/poll.js';
 import {useStore} from '../lib/store.js';
 import {BenchForm, optionsOf} from '../components/bench_form.js';
 import {BenchResults, comparable, rate} from '../components/bench_results.js';
-import {MOST_SERIES} from '../components/charts.js';
+import {MAX_SERIES} from '../components/charts.js';
 import {Confirm, Dialog} from '../components/dialog.js';
 import {Field} from '../components/field.js';
+import {Table} from '../components/table.js';
 
 const LOOPBACK = /^(localhost|127(\.\d+){3}|\[::1\])$/;
 const DRAW_MS = 250;
+const LOOK_MS = 3000;
 
 // The number of requests that run or wait; null if the caller may not know it.
 async function runningNow({admin, scopes}, signal) {
@@ -30,20 +33,12 @@ async function runningNow({admin, scopes}, signal) {
 
 // Why a benchmark may disturb others.
 function useWarnings(caller, busy) {
-  const [keys, setKeys] = useState(false);
-  const [running, setRunning] = useState(0);
-  useEffect(() => { config().then((server) => setKeys(server.keys)).catch(notifyError); }, []);
-  useEffect(() => {
-    if (busy) return undefined;
-    const look = () => { if (!document.hidden) runningNow(caller).then((found) => setRunning(found ?? 0)).catch(() => {}); };
-    look();
-    const timer = setInterval(look, 3000);
-    return () => clearInterval(timer);
-  }, [caller, busy]);
+  // While a study runs, its own requests would be counted.
+  const running = usePolled((signal) => (busy ? null : runningNow(caller, signal)), LOOK_MS, [caller, busy]).value ?? 0;
   return [
     !LOOPBACK.test(location.hostname) && `This server is not on this machine: ${location.hostname}.`,
-    keys && 'This server has keys, so that others may use it. The requests count against the limits of yours.',
-    !busy && running > 0 && `${count(running)} requests are running or waiting now.`,
+    caller.keys && 'This server has keys, so that others may use it. The requests count against the limits of yours.',
+    !busy && running > 0 && `${count(running)} ${running === 1 ? 'request is' : 'requests are'} running or waiting now.`,
   ].filter(Boolean);
 }
 
@@ -55,7 +50,7 @@ function Progress({progress, beganMs, limitS, axis, onStop}) {
         <span class="hint">${at === null ? 'connecting' : round === 0 ? 'warm-up' : `round ${round} of ${rounds}`}${at !== null &&
           `, ${at.level} ${axis === 'batch' ? 'inputs in a request' : `client${at.level === 1 ? '' : 's'}`}`}</span></div>
       <progress aria-label="Requests" max=${requests} value=${done}></progress>
-      <div class="row" style=${{justifyContent: 'space-between'}}>
+      <div class="row between">
         <span>${count(done)} of ${count(requests)} requests, ${duration((performance.now() - beganMs) / 1000)} of at most ${duration(limitS)}
           ${failed > 0 && html`${' '}<span class="badge bad">${failed} failed</span>`}</span>
         <button type="button" class="danger" onClick=${onStop}>Stop</button>
@@ -85,6 +80,8 @@ function Rename({run, onClose}) {
 const describe = ({settings}) => `${settings.levels.join(', ')} ${settings.axis === 'batch' ? 'inputs' : 'clients'}` +
     (settings.kind === 'generate' ? `, ${settings.outputTokens} tokens` : '') + `, ${settings.rounds} round${settings.rounds === 1 ? '' : 's'}`;
 
+const ENDS = {time: 'time limit', stopped: 'stopped', failures: 'too many failures'};
+
 function Runs({all, chosen, onChoose}) {
   const [renaming, setRenaming] = useState(null);
   const [removing, setRemoving] = useState(null);
@@ -94,41 +91,36 @@ function Runs({all, chosen, onChoose}) {
   const stamp = new Date().toISOString().slice(0, 10);
   return html`
     <section class="card stack" aria-label="Kept runs">
-      <div class="row" style=${{justifyContent: 'space-between'}}><h2>Kept runs</h2>
+      <div class="row between"><h2>Kept runs</h2>
         <div class="actions">
           <button type="button" class="small" disabled=${picked.length === 0} onClick=${() => download(`benchmarks-${stamp}.json`, jsonOf(picked))}>Export JSON</button>
           <button type="button" class="small" disabled=${picked.length === 0} onClick=${() => download(`benchmarks-${stamp}.csv`, csvOf(picked), 'text/csv')}>Export CSV</button>
           <button type="button" class="small danger" disabled=${picked.length === 0} onClick=${() => setRemoving(picked)}>Delete</button>
         </div></div>
       ${all.length === 0 ? html`<p class="hint">None. A run is kept in this browser, without texts, when it ends.</p>` : html`
-        <p class="hint">Choose up to ${MOST_SERIES} runs to show or compare; ratios are to the first one chosen.</p>
-        <div class="table-scroll" tabindex="0" role="region" aria-label="Table: Kept runs">
-          <table>
-            <thead><tr><th scope="col"><span class="visually-hidden">Show</span></th><th scope="col">Run</th><th scope="col">Measured</th>
-              <th scope="col" class="number">Best</th><th scope="col" class="number">Knee</th><th scope="col">State</th>
-              <th scope="col"><span class="visually-hidden">Actions</span></th></tr></thead>
-            <tbody>${all.map((run) => {
-              const best = Math.max(...run.points.map(({throughput}) => throughput?.median ?? 0));
-              const on = chosen.includes(run.id);
-              const failed = run.points.reduce((sum, point) => sum + point.failed, 0);
-              const fits = on || (chosen.length < MOST_SERIES && (base === undefined || comparable(base, run)));
-              return html`
-                <tr key=${run.id}>
-                  <td><input type="checkbox" aria-label=${`Show ${run.name}`} checked=${on} disabled=${!fits}
-                    title=${fits ? undefined : 'Runs of different kinds do not fit into one chart'} onChange=${(event) => toggle(run.id, event.target.checked)} /></td>
-                  <th scope="row" class="run-name" dir="auto">${run.name}<span class="hint">${run.settings.model}</span></th>
-                  <td class="measured">${describe(run)}<span class="hint">${dateTime(run.at / 1000)}, version ${run.serverVersion}</span></td>
-                  <td class="number">${best > 0 ? `${rate(best)} ${run.unit}` : '–'}</td>
-                  <td class="number">${kneeOf(run.points)?.level ?? '–'}</td>
-                  <td>${run.ended === 'complete' ? html`<span class="badge good">complete</span>` : html`<span class="badge warn">${run.ended === 'time' ? 'time limit' : run.ended}</span>`}
-                    ${failed > 0 && html`${' '}<span class="badge bad">${failed} failed</span>`}</td>
-                  <td><div class="actions">
-                    <button type="button" class="small" aria-label=${`Rename ${run.name}`} onClick=${() => setRenaming(run)}>Rename</button>
-                    <button type="button" class="small" aria-label=${`Delete ${run.name}`} onClick=${() => setRemoving([run])}>Delete</button></div></td>
-                </tr>`;
-            })}</tbody>
-          </table>
-        </div>`}
+        <p class="hint">Choose up to ${MAX_SERIES} runs to show or compare; ratios are to the first one chosen.</p>
+        <${Table} label="Table: Kept runs"
+          columns=${[{title: 'Run', className: 'run-name'}, {title: 'Measured', className: 'wide'}, {title: 'Best', number: true}, {title: 'Knee', number: true}, {title: 'State'}]}
+          rows=${all.map((run) => {
+            const best = Math.max(...run.points.map(({throughput}) => throughput?.median ?? 0));
+            const on = chosen.includes(run.id);
+            const failed = run.points.reduce((sum, point) => sum + point.failed, 0);
+            const fits = on || (chosen.length < MAX_SERIES && (base === undefined || comparable(base, run)));
+            return {
+              key: run.id,
+              cells: [
+                html`<label class="check" title=${fits ? undefined : 'Runs of different kinds do not fit into one chart'}>
+                  <input type="checkbox" aria-label=${`Show ${run.name}`} checked=${on} disabled=${!fits} onChange=${(event) => toggle(run.id, event.target.checked)} />
+                  <span dir="auto"><bdi>${run.name}</bdi><span class="hint">${run.settings.model}</span></span></label>`,
+                html`${describe(run)}<span class="hint">${dateTime(run.at / 1000)}, version ${run.serverVersion}</span>`,
+                best > 0 ? `${rate(best)} ${run.unit}` : '–', kneeOf(run.points)?.level ?? '–',
+                html`${run.ended === 'complete' ? html`<span class="badge good">complete</span>` : html`<span class="badge warn">${ENDS[run.ended] ?? run.ended}</span>`}
+                  ${failed > 0 && html`${' '}<span class="badge bad">${failed} failed</span>`}`],
+              actions: [
+                html`<button type="button" class="small" aria-label=${`Rename ${run.name}`} onClick=${() => setRenaming(run)}>Rename</button>`,
+                html`<button type="button" class="small" aria-label=${`Delete ${run.name}`} onClick=${() => setRemoving([run])}>Delete</button>`],
+            };
+          })} />`}
       ${renaming && html`<${Rename} run=${renaming} onClose=${() => setRenaming(null)} />`}
       ${removing && html`<${Confirm} title=${removing.length === 1 ? 'Delete the run?' : `Delete ${removing.length} runs?`} action="Delete"
         text=${`${removing.map(({name}) => name).join(', ')}: this cannot be undone.`} onClose=${() => setRemoving(null)}
@@ -141,7 +133,7 @@ function Runs({all, chosen, onChoose}) {
 }
 
 export function BenchmarksView({caller}) {
-  const [all, setAll] = useState(null);
+  const {value: all, failure} = useModels();
   const [progress, setProgress] = useState(null);  // of the run in progress
   const [unkept, setUnkept] = useState(null);      // a run that the storage did not take
   const [chosen, setChosen] = useState([]);
@@ -149,10 +141,7 @@ export function BenchmarksView({caller}) {
   const runs = useStore(kept);
   const busy = progress !== null;
   const warnings = useWarnings(caller, busy);
-  useEffect(() => {
-    fetchModels().then(setAll).catch((error) => { notifyError(error); setAll([]); });
-    return () => stop.current?.abort();
-  }, []);
+  useEffect(() => () => stop.current?.abort(), []);
 
   const start = async (settings) => {
     const beganUnixMs = Date.now(), beganMs = performance.now();
@@ -191,7 +180,7 @@ export function BenchmarksView({caller}) {
         setChosen([run.id]);
       } else {
         setUnkept(run);
-        notify(`The run was not saved: ${MOST_RUNS} runs are the limit, or the storage of the browser is full. Delete some runs`, 'bad');
+        notify(`The run was not saved: ${MAX_RUNS} runs are the limit, or the storage of the browser is full. Delete some runs`, 'bad');
       }
     } catch (error) {
       notifyError(error);
@@ -207,9 +196,10 @@ export function BenchmarksView({caller}) {
   const shown = chosen.map((id) => runs.find((run) => run.id === id)).filter(Boolean);
   return html`
     <div class="page"><div class="inner">
-      <div class="page-head"><h1>Benchmarks</h1><p>How many tokens or inputs a second this server computes, and how long each request takes, over the
-        number of clients or inputs. Measured by this browser.</p></div>
-      ${all === null && html`<p class="empty">Loading…</p>`}
+      <div class="page-head"><h1>Benchmarks</h1><p>How many tokens or inputs a second this server computes, and how long each request takes, with
+        more and more clients or inputs at the same time. Measured by this browser.</p></div>
+      ${failure && html`<p class="notice bad" role="alert">The models could not be fetched: ${failure.message}.</p>`}
+      ${all === null && !failure && html`<p class="empty">Loading…</p>`}
       ${all !== null && options.length === 0 && html`<p class="empty">No model here can be measured.</p>`}
       ${options.length > 0 && html`<${BenchForm} options=${options} warnings=${warnings} busy=${busy} onStart=${start} />`}
       ${busy && html`<${Progress} progress=${progress} beganMs=${progress.beganMs} limitS=${progress.settings.limitS} axis=${progress.settings.axis}
