@@ -43,8 +43,6 @@ class Live(WebCase):
             expect(table.get_by_text("writes").first).to_be_visible()
             expect(table.get_by_text("a free place: as many run as may (--max-num-seqs)").first).to_be_visible()
             expect(page.locator(".badge.warn", has_text="wait for a free place")).to_be_visible()
-            # Only the client of such a request can end it.
-            expect(table.get_by_role("button", name="Cancel")).to_have_count(0)
             table.locator("button.mono").first.click()
             expect(page.get_by_text("in all, of which")).to_be_visible()
             # What was asked for is in view, and the frame of the page is where it was.
@@ -151,18 +149,33 @@ class Live(WebCase):
             expect(page.get_by_text(says)).to_be_visible()
             page.unroute("**/admin/requests/one")
 
-    def test_a_job_is_cancelled(self):
+    def test_requests_and_jobs_are_cancelled(self):
         page = self.open(self.server.url + "/#/live")
         expect(page.get_by_role("heading", name="main")).to_be_visible()
+        body = {"model": "main", "messages": [{"role": "user", "content": "Say much."}], "max_tokens": 7000, "ignore_eos": True}
+
+        def sequences():
+            return json.loads(self.server.get("/admin/state")[2])["engines"][0]["sequences"]
         with self.busy():
-            body = {"model": "main", "messages": [{"role": "user", "content": "Say much."}], "max_tokens": 7000, "ignore_eos": True}
             job = json.loads(self.server.post("/v1/chat/completions", body, headers={"Prefer": "respond-async"})[2])["id"]
-            page.get_by_role("region", name="Sequences of main").get_by_role("button", name=f"Cancel {job}").click()
-            dialog = page.get_by_role("dialog", name="Cancel the request?")
-            expect(dialog).to_contain_text(job)
-            dialog.get_by_role("button", name="End the request").click()
-            expect(page.locator(".toast", has_text=f"{job} is cancelled")).to_be_visible()
+            self.cancel(page, job)
             eventually(lambda: json.loads(self.server.get(f"/v1/jobs/{job}")[2])["status"] == "cancelled")
+            client = threading.Thread(target=self.server.post, args=("/v1/chat/completions", body))
+            client.start()
+            eventually(lambda: any(each["max_tokens"] == 7000 for each in sequences()))
+            request = next(each["request"] for each in sequences() if each["max_tokens"] == 7000)
+            self.cancel(page, request)
+            client.join()
+            page.get_by_label("Request id").fill(request)
+            page.get_by_role("button", name="Look").click()
+            expect(page.get_by_text("It was cancelled")).to_be_visible()
+
+    def cancel(self, page, request):
+        page.get_by_role("region", name="Sequences of main").get_by_role("button", name=f"Cancel {request}").click()
+        dialog = page.get_by_role("dialog", name="Cancel the request?")
+        expect(dialog).to_contain_text(request)
+        dialog.get_by_role("button", name="End the request").click()
+        expect(page.locator(".toast", has_text=f"{request} is cancelled")).to_be_visible()
 
     def test_a_canvas_shows_the_blocks_in_colours(self):
         page = self.open(self.server.url + "/#/live")

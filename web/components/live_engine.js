@@ -31,8 +31,8 @@ const promptOf = (each) => (each.prompt_tokens === undefined ? `${count(each.ite
 const outputOf = (each) => (each.output_tokens === undefined ? ''
   : `${count(each.output_tokens)}${each.max_tokens ? ` of ${count(each.max_tokens)}` : ''}`);
 
-// `onChoose` gets the id of a request; `cancelOf(sequence)`: a function that cancels it, or null.
-function Sequences({engine, onChoose, cancelOf}) {
+// `onChoose` gets the id of a request, `onCancel` a sequence.
+function Sequences({engine, onChoose, onCancel}) {
   const rows = engine.sequences.slice(0, MAX_ROWS);
   if (rows.length === 0) return html`<p class="hint">Nothing runs and nothing waits.</p>`;
   const left = engine.sequences.length - rows.length + engine.sequences_left_out;
@@ -40,19 +40,15 @@ function Sequences({engine, onChoose, cancelOf}) {
     <${Table} label=${`Sequences of ${engine.model}`}
       columns=${[{title: 'Request'}, {title: 'Now'}, {title: 'Prompt read', number: true}, {title: 'Written', number: true},
                  {title: 'Cache blocks', number: true}, {title: 'Age', number: true}, {title: 'Waits for', className: 'wide'}]}
-      rows=${rows.map((each) => {
-        const cancel = cancelOf(each);
-        return {
-          key: `${each.request} ${each.choice}`,
-          cells: [
-            html`<button type="button" class="link mono" title="Show where its time went" onClick=${() => onChoose(each.request)}>${each.request}</button>
-              ${each.tenant && html`<span class="hint" dir="auto">${each.tenant}</span>`}`,
-            html`<${Phase} phase=${each.phase} />`, promptOf(each), outputOf(each), each.blocks === undefined ? '' : count(each.blocks), milliseconds(each.age_ms),
-            each.waits_for ? html`${REASONS[each.waits_for] ?? each.waits_for} <span class="hint">${milliseconds(each.waited_ms)}</span>` : ''],
-          actions: cancel === null ? undefined
-            : html`<button type="button" class="small danger" aria-label=${`Cancel ${each.request}`} onClick=${cancel}>Cancel</button>`,
-        };
-      })} />
+      rows=${rows.map((each) => ({
+        key: `${each.request} ${each.choice}`,
+        cells: [
+          html`<button type="button" class="link mono" title="Show where its time went" onClick=${() => onChoose(each.request)}>${each.request}</button>
+            ${each.tenant && html`<span class="hint" dir="auto">${each.tenant}</span>`}`,
+          html`<${Phase} phase=${each.phase} />`, promptOf(each), outputOf(each), each.blocks === undefined ? '' : count(each.blocks), milliseconds(each.age_ms),
+          each.waits_for ? html`${REASONS[each.waits_for] ?? each.waits_for} <span class="hint">${milliseconds(each.waited_ms)}</span>` : ''],
+        actions: html`<button type="button" class="small danger" aria-label=${`Cancel ${each.request}`} onClick=${() => onCancel(each)}>Cancel</button>`,
+      }))} />
     ${left > 0 && html`<p class="hint">${count(left)} more are not shown.</p>`}`;
 }
 
@@ -80,7 +76,7 @@ function Steps({engine, steps}) {
     </div>`;
 }
 
-export function Engine({engine, steps, onChoose, cancelOf}) {
+export function Engine({engine, steps, onChoose, onCancel}) {
   const waits = Object.entries(engine.waits ?? {});
   return html`
     <section class="card stack" aria-label=${`Engine of ${engine.model}`}>
@@ -92,6 +88,6 @@ export function Engine({engine, steps, onChoose, cancelOf}) {
           <span class="badge warn wrap" title=${reason}>${count(number)} ${number === 1 ? 'waits' : 'wait'} for ${REASONS[reason] ?? reason}</span>`)}</div>`}
       ${engine.kv && html`<${Cache} kv=${engine.kv} />`}
       ${steps.length > 0 && html`<${Steps} engine=${engine} steps=${steps} />`}
-      <${Sequences} engine=${engine} onChoose=${onChoose} cancelOf=${cancelOf} />
+      <${Sequences} engine=${engine} onChoose=${onChoose} cancelOf=${onCancel} />
     </section>`;
 }

@@ -139,11 +139,10 @@ function Lookup({chosen, onChange}) {
 
 const ENDED = new Set(['completed', 'incomplete', 'failed']);
 
-// The route that ends a request; null if only its client can do it.
+// The route that ends a request. A job would be tried again, and a stored response is ended as its owner ends it.
 function cancelRoute({request: id, tenant}, caller) {
-  if (id.startsWith('job_')) return `admin/jobs/${encodeURIComponent(id)}/cancel`;
-  if (id.startsWith('resp_') && (tenant ?? caller.tenant) === caller.tenant) return `v1/responses/${encodeURIComponent(id)}/cancel`;
-  return null;
+  const kind = id.startsWith('job_') ? 'admin/jobs' : id.startsWith('resp_') && (tenant ?? caller.tenant) === caller.tenant ? 'v1/responses' : 'admin/requests';
+  return `${kind}/${encodeURIComponent(id)}/cancel`;
 }
 
 export function LiveView({caller}) {
@@ -153,14 +152,16 @@ export function LiveView({caller}) {
   const {feed, state, lost, failure, refusal} = useLive(paused);
   const valuesOf = (field) => feed.history.map((point) => point[field]);
   const choose = (id) => setChosen({id, jump: true});
-  const cancelOf = (sequence) => {
-    const path = cancelRoute(sequence, caller);
-    return path && (() => setCancelling({id: sequence.request, path}));
+  const onCancel = (sequence) => setCancelling({id: sequence.request, path: cancelRoute(sequence, caller)});
+  const cancel = async ({id, path}) => {
+    try {
+      // A response that has ended is answered as it is.
+      const {status} = await request(path, {method: 'POST'});
+      notify(`${id} ${ENDED.has(status) ? 'had ended before' : 'is cancelled'}`);
+    } catch (error) {
+      if (error.code === 'already_finished') notify(`${id} had ended before`); else notifyError(error);
+    }
   };
-  // A response that has ended is no error: it is answered as it is.
-  const cancel = ({id, path}) => request(path, {method: 'POST'}).then(({status}) => {
-    notify(`${id} ${ENDED.has(status) ? 'had ended before' : 'is cancelled'}`);
-  }, notifyError);
   return html`
     <div class="page"><div class="inner">
       <div class="page-head"><h1>Live</h1>
@@ -184,7 +185,7 @@ export function LiveView({caller}) {
         ${state.engines_elsewhere && html`<p class="notice">This server passes requests on to its workers, which compute. Their own live views show what
           each of them does.</p>`}
         ${state.engines.map((engine) => html`
-          <${Engine} key=${`${engine.kind} ${engine.model}`} engine=${engine} steps=${feed.stepsOf(engine)} onChoose=${choose} cancelOf=${cancelOf} />`)}
+          <${Engine} key=${`${engine.kind} ${engine.model}`} engine=${engine} steps=${feed.stepsOf(engine)} onChoose=${choose} onCancel=${onCancel} />`)}
         ${state.model_waits.length > 0 && html`
           <section class="card stack"><h2>Requests that wait for a model to be loaded</h2>
             ${state.model_waits.map((wait) => html`<p key=${wait.request}><span class="mono">${wait.request}</span> waits for <bdi>${wait.model}</bdi>
