@@ -60,10 +60,13 @@ class Chat(WebCase):
         answers(page).last.locator("summary").click()
         response, request = answers(page).last.locator(".about code").all_inner_texts()
         self.assertEqual(json.loads(self.server.get(f"/v1/responses/{response}")[2])["usage"]["output_tokens"], 16)
-        link = page.get_by_role("link", name="Where its time went")
-        self.assertEqual(link.get_attribute("href"), f"#/live/{request}")
-        self.assertEqual(self.server.get(f"/admin/requests/{request}")[0], 200)
         check_rules_everywhere(self, page, "the ids of an answer")
+        page.get_by_role("link", name="Where its time went").click()
+        expect(page.get_by_role("heading", name="Why is my request slow?")).to_be_focused()
+        expect(page.get_by_label("Request id")).to_have_value(request)
+        expect(page.locator(".stages")).to_be_visible()
+        page.go_back()
+        expect(page.locator(".entry")).to_have_count(4)
         # What was cut goes on.
         expect(answers(page).first.get_by_role("button", name="Continue")).to_have_count(0)
         answers(page).last.get_by_role("button", name="Continue").click()
@@ -459,7 +462,7 @@ class Chat(WebCase):
     def test_a_conversation_that_is_gone_says_so(self):
         self.expected_faults = ("404",)
         page = self.open(self.server.url + "/#/chat/conv_00000000000000000000000000000000")
-        expect(page.get_by_role("alert")).to_contain_text("there is no such")
+        expect(page.get_by_role("alert")).to_contain_text("There is no such")
 
 
 class Hostile(WebCase):

@@ -302,7 +302,7 @@ class Races(WebCase):
         page.goto(f"{self.server.url}/#/chat/{conversation}")
         held.refuse()
         alert = page.get_by_role("alert")
-        expect(alert).to_contain_text("the test refuses this")
+        expect(alert).to_contain_text("The test refuses this.")
         check_rules_everywhere(self, page, "a conversation that cannot be read")
         send(page, "Not lost")
         expect(page.locator(".toast.bad")).to_be_visible()

@@ -3,7 +3,7 @@
 import {Component, html, useEffect, useRef, useState} from '../lib/preact.js';
 import {isEnded, summaryOf} from '../lib/answer.js';
 import {copy} from '../lib/copy.js';
-import {bytes, count} from '../lib/format.js';
+import {bytes, count, sentence} from '../lib/format.js';
 import {faultsOf, uncheckedPatterns} from '../lib/json_schema.js';
 import {notifyError} from '../lib/notices.js';
 import {addressOf} from '../lib/route.js';
@@ -283,7 +283,7 @@ export function UnsentEntry({record, disabled, onEdit, onRetry, onDiscard}) {
           ${said.map((item, i) => html`<${Item} key=${i} item=${item} />`)}
           <p class="hint">The answer broke off here.</p>
         </div>`}
-      <div class="notice bad row" role="alert"><span class="grow">${message}</span>
+      <div class="notice bad row" role="alert"><span class="grow">${sentence(message)}</span>
         <span class="actions">
           ${own && html`<button type="button" onClick=${onEdit}>Edit</button>`}
           <button type="button" disabled=${disabled} onClick=${onRetry}>Try again</button>

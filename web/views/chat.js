@@ -8,6 +8,7 @@ import {ChatSession, storeConversation} from '../lib/chat_session.js';
 import {readSettings} from '../lib/chat_settings.js';
 import {download} from '../lib/copy.js';
 import {clearField, forgetDrafts, useDraft} from '../lib/drafts.js';
+import {sentence} from '../lib/format.js';
 import {notify, notifyError} from '../lib/notices.js';
 import {preferences} from '../lib/preferences.js';
 import {go, route} from '../lib/route.js';
@@ -307,7 +308,7 @@ export function ChatView({argument, admin}) {
         <div class="thread-place">
           <${VirtualList} rows=${rows} label="Messages" control=${list} attributes=${attributes} onHome=${toStart} before=${html`
               ${chat.loadError && html`
-                <div class="notice bad row" role="alert"><span class="grow">${chat.loadError.message}</span>
+                <div class="notice bad row" role="alert"><span class="grow">${sentence(chat.loadError.message)}</span>
                   <button type="button" onClick=${() => session.open(chat.id)}>Try again</button></div>`}
               ${count === 0 && chat.loading && html`<p class="empty">Loading…</p>`}
               ${count === 0 && !chat.loading && !chat.loadError && html`

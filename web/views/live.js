@@ -145,11 +145,13 @@ function cancelRoute({request: id, tenant}, caller) {
   return `${kind}/${encodeURIComponent(id)}/cancel`;
 }
 
-export function LiveView({caller}) {
+// `argument`: the id of a request to look up, as the chat links to it.
+export function LiveView({caller, argument = ''}) {
   const [paused, setPaused] = useState(false);
-  const [chosen, setChosen] = useState({id: '', jump: false});
+  const [chosen, setChosen] = useState({id: argument, jump: argument !== ''});
   const [cancelling, setCancelling] = useState(null);  // {id, path}
   const {feed, state, lost, failure, refusal} = useLive(paused);
+  useEffect(() => { if (argument !== '') setChosen({id: argument, jump: true}); }, [argument]);
   const valuesOf = (field) => feed.history.map((point) => point[field]);
   const choose = (id) => setChosen({id, jump: true});
   const onCancel = (sequence) => setCancelling({id: sequence.request, path: cancelRoute(sequence, caller)});
