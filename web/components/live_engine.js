@@ -88,6 +88,6 @@ export function Engine({engine, steps, onChoose, onCancel}) {
           <span class="badge warn wrap" title=${reason}>${count(number)} ${number === 1 ? 'waits' : 'wait'} for ${REASONS[reason] ?? reason}</span>`)}</div>`}
       ${engine.kv && html`<${Cache} kv=${engine.kv} />`}
       ${steps.length > 0 && html`<${Steps} engine=${engine} steps=${steps} />`}
-      <${Sequences} engine=${engine} onChoose=${onChoose} cancelOf=${onCancel} />
+      <${Sequences} engine=${engine} onChoose=${onChoose} onCancel=${onCancel} />
     </section>`;
 }
