@@ -153,11 +153,7 @@ void GrantOptions::AddChangesTo(CLI::App& command) {
 
 void GrantOptions::Write(protocol::JsonWriter* json) const {
   if (!tenant_.empty()) json->Member("tenant", tenant_);
-  json->Key("scopes").BeginObject();
-  WriteList("routes", routes_, json);
-  WriteList("models", models_, json);
-  json->EndObject();
-  WriteLimits(json);
+  WriteChanges(json);
 }
 
 void GrantOptions::WriteChanges(protocol::JsonWriter* json) const {

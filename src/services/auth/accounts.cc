@@ -60,13 +60,14 @@ void KeepActive(std::vector<KeyRecord>* keys, int64_t now_s) {
   std::erase_if(*keys, [now_s](const KeyRecord& key) { return !IsActive(key, now_s); });
 }
 
-// The active key of that id, or else those of that name.
+// The active key of that id, or else those of that name. The id of a key that has ended names no
+// other key.
 Result<std::vector<KeyRecord>> ActiveKeys(Database& database, std::string_view id_or_name,
                                           int64_t now_s) {
   ASSIGN_OR_RETURN(std::vector<KeyRecord> keys, LoadKeys(database));
-  KeepActive(&keys, now_s);
   const bool is_id = std::any_of(keys.begin(), keys.end(),
                                  [&](const KeyRecord& key) { return key.id == id_or_name; });
+  KeepActive(&keys, now_s);
   std::erase_if(keys,
                 [&](const KeyRecord& key) { return (is_id ? key.id : key.name) != id_or_name; });
   return keys;
@@ -79,8 +80,7 @@ std::map<std::string, int64_t, std::less<>> ActiveKeys(const Snapshot& snapshot,
   const auto active = [now_s](const KeyEntry& key) {
     return !key.revoked && key.principal->expires_s.value_or(now_s + 1) > now_s;
   };
-  const KeyEntry* const named = snapshot.FindKey(id_or_name);
-  const bool is_id = named != nullptr && active(*named);
+  const bool is_id = snapshot.FindKey(id_or_name) != nullptr;
   std::map<std::string, int64_t, std::less<>> keys;
   for (const auto& [id, key] : snapshot.keys) {
     if (active(key) && (is_id ? id : key.principal->name) == id_or_name) keys.emplace(id, now_s);
@@ -242,6 +242,11 @@ Result<IssuedKey> Accounts::CreateKey(const KeySpec& spec, int64_t now_s) {
       return Status(
           StatusCode::kAlreadyExists, "name_taken",
           "there is an active key " + Quote(spec.name) + " already: rotate it, or revoke it first");
+    ASSIGN_OR_RETURN(const std::vector<KeyRecord> all, LoadKeys(database));
+    if (std::any_of(all.begin(), all.end(),
+                    [&](const KeyRecord& each) { return each.id == spec.name; }))
+      return Status(StatusCode::kAlreadyExists, "name_taken",
+                    Quote(spec.name) + " is the id of another key; choose another name");
     return InsertKey(database, key.record, now_s);
   }));
   return key;

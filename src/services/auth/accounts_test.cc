@@ -177,6 +177,17 @@ TEST_F(AccountsTest, ANameOfAnActiveKeyIsNotGivenTwice) {
             "tenant");
 }
 
+// Regression: a key whose name was the id of another one was revoked when that was revoked again.
+TEST_F(AccountsTest, TheIdOfAKeyNamesNoOtherKey) {
+  const std::string id = Create("ci").record.id;
+  const auto made = accounts_->CreateKey({.name = id, .grant = {}, .expires_s = {}}, kNow);
+  EXPECT_EQ(made.status().reason(), "name_taken");
+  EXPECT_EQ(*accounts_->RevokeKeys(id, kNow), std::vector<std::string>{id});
+  Create("other");
+  EXPECT_EQ(accounts_->RevokeKeys(id, kNow).status().reason(), "not_found");
+  EXPECT_EQ(accounts_->RevokeKeys("other", kNow)->size(), 1u);
+}
+
 TEST_F(AccountsTest, KeysThatEndedLongAgoAreForgottenWhenOneIsMade) {
   const IssuedKey gone = Create("gone"), expired = Create("expired", kNow + 1), kept = Create("k");
   ASSERT_TRUE(accounts_->RevokeKeys("gone", kNow).ok());

@@ -60,7 +60,7 @@ class Members {
       ASSIGN_OR_RETURN(grant.tenant, Text("tenant"));
     }
     if (const Json* const scopes = Find("scopes")) {
-      ASSIGN_OR_RETURN(grant.scopes, ReadScopes(*scopes));
+      ASSIGN_OR_RETURN(grant.scopes, ReadAskedScopes(*scopes));
     }
     if (const Json* const limits = Find("limits")) {
       ASSIGN_OR_RETURN(grant.limits, ReadLimits(*limits));
@@ -72,7 +72,7 @@ class Members {
   Result<KeyChange> ReadChange() const {
     KeyChange change;
     if (const Json* const value = Find("scopes")) {
-      ASSIGN_OR_RETURN(const Scopes scopes, ReadScopes(*value));
+      ASSIGN_OR_RETURN(const Scopes scopes, ReadAskedScopes(*value));
       if (value->get_object().contains("routes")) change.routes = scopes.routes;
       if (value->get_object().contains("models")) change.models = scopes.models;
     }

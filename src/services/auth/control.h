@@ -3,7 +3,7 @@
 // below /admin. Other control requests are in services/usage/control.h, services/jobs/control.h,
 // services/batches/control.h and app/control.h.
 //
-// {"op":"keys.create","name":"ci","tenant":"acme","scopes":{"routes":["embed"],"models":[]},
+// {"op":"keys.create","name":"ci","tenant":"acme","scopes":{"routes":["embed"],"models":["m"]},
 //  "limits":{"requests_per_minute":60},"expires_in_s":86400}
 //     -> {"key":{...},"secret":"tutti-..."}
 // {"op":"keys.list"}                              -> {"keys":[{...}]}

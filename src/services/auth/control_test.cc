@@ -104,6 +104,24 @@ TEST_F(ControlTest, AKeyGetsOtherRights) {
             "not_found");
 }
 
+// Regression: an empty list took the limit away, so that the key could do everything.
+TEST_F(ControlTest, AnEmptyListOfScopesWidensNoKey) {
+  const std::string secret = Member(
+      Ask(R"({"op":"keys.create","name":"ci","scopes":{"routes":["embed"],"models":["m"]}})"),
+      "secret");
+  const auto grant = [&] { return (*authority_->FromBearer(secret, kNow))->grant; };
+  const Grant before = grant();
+  for (const std::string list : {"routes", "models"}) {
+    const std::string answer =
+        Ask(R"({"op":"keys.update","key":"ci","scopes":{")" + list + R"(":[]}})");
+    EXPECT_EQ(Member(answer, "code"), "invalid_value") << answer;
+    EXPECT_THAT(answer, HasSubstr("null for the default"));
+    EXPECT_EQ(grant(), before);
+  }
+  Ask(R"({"op":"keys.update","key":"ci","scopes":{"models":null}})");
+  EXPECT_THAT(grant().scopes.models, ::testing::IsEmpty());
+}
+
 TEST_F(ControlTest, AUserIsMadeChangedDisabledAndDeleted) {
   const std::string ok = R"({"ok":true})";
   EXPECT_EQ(Ask(R"({"op":"users.create","name":"ann","password":"correct horse"})"), ok);
@@ -153,6 +171,13 @@ TEST_F(ControlTest, WhatIsAskedWronglyIsRefusedWithItsCode) {
       {R"({"op":"keys.create","name":"a","expires_in_s":1e30})", "invalid_value"},
       {R"({"op":"keys.create","name":"a","limits":{"concurrency":-1}})", "invalid_value"},
       {R"({"op":"keys.create","name":"a","scopes":{"route":[]}})", "unknown_parameter"},
+      {R"({"op":"keys.create","name":"."})", "invalid_value"},
+      {R"({"op":"keys.create","name":".."})", "invalid_value"},
+      {R"({"op":"users.create","name":"..","password":"correct horse"})", "invalid_value"},
+      {R"({"op":"keys.create","name":"a","scopes":{"routes":[]}})", "invalid_value"},
+      {R"({"op":"keys.create","name":"a","scopes":{"models":[]}})", "invalid_value"},
+      {R"({"op":"users.create","name":"ann","no_password":true,"scopes":{"routes":[]}})",
+       "invalid_value"},
       {R"({"op":"keys.revoke","key":"nobody"})", "not_found"},
       {R"({"op":"keys.rotate","name":"nobody"})", "not_found"},
       {R"({"op":"users.create","name":"ann","password":"short"})", "invalid_value"},

@@ -103,6 +103,8 @@ Status CheckName(std::string_view name, std::string_view param) {
 
 Status CheckNewName(std::string_view name) {
   RETURN_IF_ERROR(CheckName(name, "name"));
+  if (name == "." || name == "..")
+    return BadValue("name", Quote(name) + " has a meaning in paths; choose another name");
   if (name != "server" && name != "jobs") return OkStatus();
   return BadValue("name", Quote(name) +
                               " is a level of the server's own topics over MQTT; choose "
@@ -145,6 +147,18 @@ Result<Scopes> ReadScopes(const Json& value) {
     }
   }
   return scopes;
+}
+
+Result<Scopes> ReadAskedScopes(const Json& value) {
+  if (value.is_object()) {
+    for (const auto& [name, each] : value.get_object()) {
+      if ((name == "routes" || name == "models") && each.is_array() && each.get_array().empty())
+        return BadValue(std::string(name), "an empty list allows nothing; leave " +
+                                               Quote(std::string_view(name)) +
+                                               " out, or give null for the default");
+    }
+  }
+  return ReadScopes(value);
 }
 
 Result<Limits> ReadLimits(const Json& value) {

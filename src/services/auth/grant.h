@@ -106,7 +106,8 @@ struct Grant {
 bool IsName(std::string_view name);
 Status CheckName(std::string_view name, std::string_view param);
 // Like CheckName, for a new user or key; also refuses the reserved levels of the server's MQTT
-// topics, because the name becomes a topic level.
+// topics, because the name becomes a topic level, and "." and "..", because it becomes a part of a
+// path.
 Status CheckNewName(std::string_view name);
 
 // {"routes":["embed"],"models":["m"]}; an empty or absent list means the default.
@@ -116,6 +117,9 @@ void WriteLimits(const Limits& limits, protocol::JsonWriter* json);
 
 // Errors: invalid_value, unknown_parameter, of the member at fault.
 Result<Scopes> ReadScopes(const protocol::Json& value);
+// Those that an operator asks for. As ReadScopes, but an empty list is refused: it would read as
+// nothing allowed, and mean everything.
+Result<Scopes> ReadAskedScopes(const protocol::Json& value);
 Result<Limits> ReadLimits(const protocol::Json& value);
 
 // JSON text of scopes and limits, for database rows. Errors of GrantOfRow: record_corrupt.
