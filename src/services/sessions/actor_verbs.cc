@@ -258,7 +258,7 @@ void SessionActor::Fork(const SessionKey& from, const SessionKey& to, const Fork
           ForkPoint at{dialog->version, place, dialog->first_place};
           if (!begin.before_item.empty()) {
             ASSIGN_OR_RETURN(const Item item, LoadItem(rows, from, begin.before_item));
-            ASSIGN_OR_RETURN(at, FindVersionBefore(rows, *dialog, item.place));
+            ASSIGN_OR_RETURN(at, FindStateBefore(rows, *dialog, item.place));
           } else if (begin.version.has_value()) {
             ASSIGN_OR_RETURN(at, FindVersion(rows, *dialog, *begin.version));
           }

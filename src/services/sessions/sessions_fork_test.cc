@@ -84,6 +84,50 @@ TEST_F(SessionsForkTest, ItMayBeginBeforeAnItem) {
   EXPECT_EQ(fork_before(Key(), "msg_none", "x").status().reason(), "not_found");
 }
 
+// Regression: an imported conversation could be forked before the first item of each call alone;
+// before the others its fork was refused, or had lost items.
+TEST_F(SessionsForkTest, ItMayBeginBetweenItemsThatCameInOneCall) {
+  const auto add = [&](const std::vector<std::string>& texts) {
+    std::vector<api::ChatMessage> messages;
+    for (const std::string& text : texts) messages.push_back({api::Role::kUser, text, {}});
+    ASSERT_TRUE(
+        Ask<Result<ItemList>>(&Sessions::AppendItems, Key(), messages, std::optional<int64_t>())
+            .ok());
+  };
+  Answer(Key(), "q");
+  add({"a", "b", "c"});
+  add({"d", "e"});
+  Answer(Key(), "u");
+  const std::vector<Item> items = History(Key()).items;
+  const std::vector<std::string> histories = {"",
+                                              "",
+                                              "q [q]",
+                                              "q [q] a",
+                                              "q [q] a b",
+                                              "q [q] a b c",
+                                              "q [q] a b c d",
+                                              "q [q] a b c d e",
+                                              "q [q] a b c d e"};
+  ASSERT_EQ(items.size(), histories.size());
+  for (const bool restarts : {false, true}) {
+    if (restarts) Restart();
+    for (size_t i = 0; i < items.size(); ++i) {
+      const SessionKey to = Key((restarts ? "again" : "fork") + std::to_string(i));
+      const auto fork = Ask<Result<Conversation>>(
+          &Sessions::Fork, Key(), to,
+          ForkBegin{.version = {}, .before_item = items[i].id, .expected_version = {}});
+      ASSERT_TRUE(fork.ok()) << i << ": " << fork.status();
+      EXPECT_EQ(HistoryText(to), histories[i]) << i;
+      // It goes on as any other, and can be forked at its own beginning.
+      Answer(to, "v");
+      EXPECT_EQ(LastPrompt(), histories[i] + (histories[i].empty() ? "v" : " v")) << i;
+      const SessionKey inner = Key((restarts ? "inner+" : "inner") + std::to_string(i));
+      ASSERT_TRUE(Fork(to, inner, fork->version).ok()) << i;
+      EXPECT_EQ(HistoryText(inner), histories[i]) << i;
+    }
+  }
+}
+
 TEST_F(SessionsForkTest, AForkHasTheVersionsOfTheOtherUpToItsBeginningAndThenItsOwn) {
   AnswerAll(Key(), {"u1", "u2", "u3"});
   ASSERT_TRUE(Fork(Key(), Key("b"), 2).ok());

@@ -1,5 +1,7 @@
 #include "services/sessions/versions.h"
 
+#include <algorithm>
+
 #include "base/check.h"
 
 namespace tutti::sessions {
@@ -86,22 +88,22 @@ Result<ForkPoint> FindVersion(Database& database, const Dialog& dialog, int64_t 
       .WithParam("version");
 }
 
-Result<ForkPoint> FindVersionBefore(Database& database, const Dialog& dialog, int64_t place) {
-  {
-    ASSIGN_OR_RETURN(Statement row, database.Prepare(std::string(kVersionsOfLine) +
-                                                     "WHERE v.place<?2 ORDER BY v.version DESC, "
-                                                     "line.id DESC LIMIT 1"));
-    ASSIGN_OR_RETURN(const bool found, row.Bind(dialog.id, place).Step());
-    if (found) return ForkPoint{row.Int(0), row.Int(1), row.Int(2)};
-  }
-  ASSIGN_OR_RETURN(Statement earlier,
+Result<ForkPoint> FindStateBefore(Database& database, const Dialog& dialog, int64_t place) {
+  ASSIGN_OR_RETURN(Statement last,
                    database.Prepare(std::string(kItemsOfLine) +
-                                    "SELECT EXISTS(SELECT 1 FROM line JOIN item i ON "
-                                    "i.dialog=line.id AND i.place<=line.most WHERE i.place<?2)"));
-  RETURN_IF_ERROR(earlier.Bind(dialog.id, place).Step().status());
-  if (earlier.Int(0) == 0) return ForkPoint{};  // it is the first
-  return NotFound("expired", "the state of the conversation before this item is no longer known")
-      .WithParam("before_item");
+                                    "SELECT coalesce(max(i.place), 0) FROM line JOIN item i ON "
+                                    "i.dialog=line.id AND i.place<=line.most WHERE i.place<?2"));
+  RETURN_IF_ERROR(last.Bind(dialog.id, place).Step().status());
+  const int64_t end = last.Int(0);
+  ASSIGN_OR_RETURN(Statement row, database.Prepare(std::string(kVersionsOfLine) +
+                                                   "WHERE v.place<?2 ORDER BY v.version DESC, "
+                                                   "line.id DESC LIMIT 1"));
+  ASSIGN_OR_RETURN(const bool found, row.Bind(dialog.id, place).Step());
+  ForkPoint point;
+  if (found) point = {row.Int(0), row.Int(1), row.Int(2)};
+  if (point.place >= end) return point;
+  // A version ends behind all items that came in one call, so none ends between them.
+  return ForkPoint{std::max<int64_t>(point.version, 1), end, point.first_place};
 }
 
 Result<int64_t> ForkDialog(Database& database, int64_t from, const ForkPoint& at,

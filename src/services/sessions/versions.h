@@ -37,9 +37,9 @@ Status ForgetPrunedVersions(store::Database& database, int64_t dialog);
 
 // Errors: version_mismatch (future version), expired (items of it were deleted).
 Result<ForkPoint> FindVersion(store::Database& database, const Dialog& dialog, int64_t version);
-// The last version that ends before `place`. Errors: expired (earlier items exist, but no version
-// that ends with them).
-Result<ForkPoint> FindVersionBefore(store::Database& database, const Dialog& dialog, int64_t place);
+// The history before `place` as it is now: with the last version that ends there, or else, for
+// items that came in one call, with the number of the version before them.
+Result<ForkPoint> FindStateBefore(store::Database& database, const Dialog& dialog, int64_t place);
 
 // Makes a new dialog that begins with the items up to a point and has the version of that point,
 // and the current system prompt and metadata. Errors: store_conflict (the dialog exists),
