@@ -22,6 +22,7 @@
 #include "base/clock.h"
 #include "base/quote.h"
 #include "base/url.h"
+#include "server/http/routes.h"
 
 namespace tutti::app {
 namespace {
@@ -54,10 +55,17 @@ Result<std::string> WebBaseFrom(const Settings& settings) {
   };
   const bool segments =
       base.find("//") == std::string::npos && base.find("/.") == std::string::npos;
-  if (base.empty() ||
-      (base.starts_with('/') && segments && std::all_of(base.begin(), base.end(), fits)))
-    return base;
-  return BadValue("web-base", "--web-base must be a path such as /tutti, not " + Quote(base, 64));
+  if (base.empty()) return base;
+  if (!base.starts_with('/') || !segments || !std::all_of(base.begin(), base.end(), fits))
+    return BadValue("web-base", "--web-base must be a path such as /tutti, not " + Quote(base, 64));
+  // Its beginning is cut off each path, which would be another one then.
+  const std::string below = base + "/";
+  for (const http::Route& route : http::Routes()) {
+    if ((std::string(route.pattern) + "/").starts_with(below))
+      return BadValue("web-base", "--web-base must not be the beginning of a route, and " +
+                                      std::string(route.pattern) + " begins with " + base);
+  }
+  return base;
 }
 
 Result<http::HttpOptions> HttpOptionsFrom(const Settings& settings, const std::string& api_key,

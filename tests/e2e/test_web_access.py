@@ -135,6 +135,12 @@ class Access(BrowserCase):
             check_nothing_of("bob", "cid")
 
     def test_the_page_works_below_a_path(self):
+        # Below these the routes themselves would be cut.
+        for base in ("/v1", "/web/", "/admin", "no-path", "/a//b"):
+            refused = subprocess.run([os.environ["E2E_BINARY"], "serve", "--web-base", base, "--port", "0", "--grpc-port", "0", "--store", "memory"],
+                                     capture_output=True, text=True)
+            self.assertEqual(refused.returncode, 78, base)
+            self.assertIn("web-base", refused.stderr)
         server = Server("--store", "memory", "--web-base", "/ai/tutti", *OPTIONS, model="main=" + stand_in())
         self.addCleanup(server.stop)
         page = self.open(server.url + "/ai/tutti")
