@@ -631,7 +631,7 @@ class Long(WebCase):
         page.evaluate("document.querySelector('.thread').scrollTop = document.querySelector('.thread').scrollHeight / 2")
         eventually(lambda: 2000 < self.top(page)[0] < 8000, lambda: str(self.top(page)))
         first = page.locator(".list-row").first
-        self.assertEqual(int(first.get_attribute("aria-posinset")), self.numbers(page)[0] + 1)
+        eventually(lambda: int(first.get_attribute("aria-posinset")) == self.numbers(page)[0] + 1)
 
     def test_the_keyboard_goes_from_message_to_message(self):
         page = self.open(f"{self.server.url}/#/chat/{self.conversation}")
