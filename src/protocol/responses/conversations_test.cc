@@ -1,5 +1,6 @@
 #include "protocol/responses/conversations.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <limits>
@@ -125,7 +126,10 @@ TEST(Conversations, AForkMayNameAVersionAndItsOwnMetadata) {
       ParseConversationFork(ReadJson(R"({"version":3,"metadata":{}})"), {}).value();
   EXPECT_EQ(fork.version, 3);
   EXPECT_EQ(fork.metadata, Metadata());
-  EXPECT_EQ(ParseConversationFork(ReadJson(R"({"version":-1})"), {}).status().param(), "version");
+  const Status negative = ParseConversationFork(ReadJson(R"({"version":-1})"), {}).status();
+  EXPECT_EQ(negative.param(), "version");
+  // Regression: the message named a bound that is refused.
+  EXPECT_THAT(negative.message(), ::testing::HasSubstr("a 64-bit integer from 0 on"));
   EXPECT_EQ(ParseConversationFork(ReadJson(R"({"before_item":"msg_1"})"), {})->before_item,
             "msg_1");
   EXPECT_EQ(ParseConversationFork(ReadJson(R"({"before_item":"msg_1","version":1})"), {})

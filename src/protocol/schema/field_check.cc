@@ -27,6 +27,8 @@ std::string Figure(double number) {
 
 std::string RangeText(const FieldSpec& field) {
   if (field.low <= kInt64Low) return "a 64-bit integer";
+  // As a double that bound is 2^63, which is refused.
+  if (field.high >= kInt64High) return "a 64-bit integer from " + Figure(field.low) + " on";
   return std::string(field.type == FieldType::kInteger ? "an integer" : "a number") +
          (field.above_low ? " above " + Figure(field.low) + " and at most " + Figure(field.high)
                           : " from " + Figure(field.low) + " to " + Figure(field.high));
