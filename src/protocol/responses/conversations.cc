@@ -16,12 +16,19 @@ Result<Metadata> MetadataOf(const CheckedObject& object) {
   return value == nullptr ? Metadata() : ReadMetadata(*value, "metadata");
 }
 
+void WriteParent(const std::string& id, int64_t version, JsonWriter* json) {
+  if (id.empty()) return;
+  json->Key("parent").BeginObject().Member("id", id).Member("version", version).EndObject();
+}
+
 void WriteListed(const ListedConversation& conversation, JsonWriter* json) {
   json->BeginObject().Member("id", conversation.id).Member("object", "conversation");
   json->Member("created_at", conversation.created_s).Key("metadata");
   WriteMetadata(conversation.metadata, json);
   json->Member("version", conversation.version).Member("last_used_at", conversation.used_s);
-  json->Member("item_count", conversation.items).EndObject();
+  json->Member("item_count", conversation.items);
+  WriteParent(conversation.parent, conversation.parent_version, json);
+  json->EndObject();
 }
 
 void WriteItem(const ItemView& item, JsonWriter* json) {
@@ -129,10 +136,7 @@ std::string ConversationJson(const ConversationView& conversation) {
   json.Member("created_at", conversation.created_s).Key("metadata");
   WriteMetadata(conversation.metadata, &json);
   json.Member("version", conversation.version);
-  if (!conversation.parent.empty()) {
-    json.Key("parent").BeginObject().Member("id", conversation.parent);
-    json.Member("version", conversation.parent_version).EndObject();
-  }
+  WriteParent(conversation.parent, conversation.parent_version, &json);
   json.EndObject();
   return json.Take();
 }

@@ -77,6 +77,8 @@ struct ListedConversation {
   int64_t created_s = 0, used_s = 0, version = 0;
   Metadata metadata;
   int64_t items = 0;
+  std::string parent = {};  // as of ConversationView
+  int64_t parent_version = 0;
 };
 std::string ConversationListJson(std::span<const ListedConversation> conversations, bool has_more);
 

@@ -132,9 +132,13 @@ TEST_F(ConversationListTest, CountsTheItemsAForkShares) {
   EXPECT_EQ(list.conversations[0].id, "b");
   EXPECT_EQ(list.conversations[0].items, 3);
   EXPECT_EQ(list.conversations[1].items, 2);
+  EXPECT_EQ(list.conversations[0].origin.id, "a");
+  EXPECT_EQ(list.conversations[1].origin.id, "");
+  EXPECT_EQ(LoadConversation(database_, Key("b"))->origin.id, "a");
   ASSERT_TRUE(RemoveDialog(database_, (*dialog)->id).ok());
   EXPECT_THAT(Ids({}), ElementsAre("b")) << "the hidden rest of a deleted one is not in the list";
   EXPECT_EQ(List({}).conversations[0].items, 3);
+  EXPECT_EQ(List({}).conversations[0].origin.id, "") << "nobody can ask for the hidden rest";
 }
 
 TEST_F(ConversationListTest, ReadsAnIndexAndSortsNothing) {

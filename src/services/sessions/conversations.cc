@@ -83,6 +83,16 @@ std::string ListQueryText(bool owned, bool forward_in_time) {
          "(?3, ?4) ORDER BY used_s" + order + ", id" + order + " LIMIT ?5";
 }
 
+Result<ForkOrigin> OriginOf(Database& database, int64_t dialog) {
+  ASSIGN_OR_RETURN(Statement row,
+                   database.Prepare("SELECT origin.session, fork.parent_version FROM dialog fork "
+                                    "JOIN dialog origin ON origin.id=fork.parent "
+                                    "WHERE fork.id=?1 AND origin.hidden=0"));
+  ASSIGN_OR_RETURN(const bool found, row.Bind(dialog).Step());
+  if (!found) return ForkOrigin{};
+  return ForkOrigin{std::string(row.Text(0)), row.Int(1)};
+}
+
 // A fork shares items, which its own count does not contain.
 Result<int64_t> CountItems(Database& database, int64_t dialog) {
   return AskInt(database,
@@ -128,6 +138,7 @@ Result<ConversationList> ListConversations(Database& database, const std::string
   }
   for (const auto& [index, dialog] : forks) {
     ASSIGN_OR_RETURN(list.conversations[index].items, CountItems(database, dialog));
+    ASSIGN_OR_RETURN(list.conversations[index].origin, OriginOf(database, dialog));
   }
   if (backward) std::reverse(list.conversations.begin(), list.conversations.end());
   return list;
@@ -213,12 +224,14 @@ Result<Conversation> CreateConversationRow(Database& database, const SessionKey&
 Result<Conversation> LoadConversation(Database& database, const SessionKey& key) {
   ASSIGN_OR_RETURN(std::optional<Dialog> dialog, LoadDialog(database, key, INT64_MAX));
   if (!dialog.has_value()) return NotFound("not_found", "there is no such conversation");
+  ASSIGN_OR_RETURN(ForkOrigin origin, OriginOf(database, dialog->id));
   return Conversation{.id = key.session,
                       .created_s = dialog->created_s,
                       .version = dialog->version,
                       .metadata = dialog->metadata.empty() ? "{}" : std::move(dialog->metadata),
                       .system_prompt = std::move(dialog->system_prompt),
-                      .items = {}};
+                      .items = {},
+                      .origin = std::move(origin)};
 }
 
 Result<Conversation> ChangeMetadata(Database& database, const SessionKey& key,

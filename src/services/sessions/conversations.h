@@ -43,6 +43,13 @@ Status RemoveItem(store::Database& database, const SessionKey& key,
 
 inline constexpr const char* kConversations = "";  // the project
 
+// The conversation that a fork was made from; `id` is empty if there is none, or if it was cleared
+// or deleted since.
+struct ForkOrigin {
+  std::string id;
+  int64_t version = 0;
+};
+
 struct Conversation {
   std::string id;  // the session's name
   int64_t created_s = 0;
@@ -50,6 +57,7 @@ struct Conversation {
   std::string metadata;  // a JSON object, unchanged
   std::string system_prompt;
   std::vector<Item> items;  // of a new one: with their ids
+  ForkOrigin origin = {};
 };
 
 // Index of the conversations of a tenant in the order of their last use; behind kOwnerTables.
@@ -70,6 +78,7 @@ struct ListedConversation {
   int64_t version = 0;
   std::string metadata;  // a JSON object, unchanged; "": {}
   int64_t items = 0;     // of a fork at most kMaxCountedItems
+  ForkOrigin origin = {};
 };
 inline constexpr int64_t kMaxCountedItems = 4000;
 

@@ -164,8 +164,8 @@ class ConversationsHandler final : public Handler {
                                      .created_s = conversation.created_s,
                                      .version = conversation.version,
                                      .metadata = MetadataOf(conversation.metadata),
-                                     .parent = parent_,
-                                     .parent_version = conversation.version}),
+                                     .parent = conversation.origin.id,
+                                     .parent_version = conversation.origin.version}),
          conversation.version);
   }
 
@@ -206,7 +206,9 @@ class ConversationsHandler final : public Handler {
                             .used_s = each.used_s,
                             .version = each.version,
                             .metadata = MetadataOf(each.metadata),
-                            .items = each.items});
+                            .items = each.items,
+                            .parent = each.origin.id,
+                            .parent_version = each.origin.version});
           }
           return protocol::ConversationListJson(page, list.has_more);
         },
@@ -223,7 +225,6 @@ class ConversationsHandler final : public Handler {
 
   void Fork(const protocol::ConversationFork& body) {
     sessions::SessionKey to = Key();
-    parent_ = to.session;
     to.session = NewId("conv_");
     sessions::ForkBegin begin{.version = body.version,
                               .before_item = body.before_item,
@@ -243,7 +244,6 @@ class ConversationsHandler final : public Handler {
   Connection& connection_;
   std::optional<int64_t> version_;  // that the conversation must be at
   std::vector<std::string> ignored_;
-  std::string parent_;  // of a fork
 };
 
 }  // namespace
