@@ -2,7 +2,8 @@
 // `onAll()` resolves with all of them.
 import {html, useState} from '../lib/preact.js';
 import {conversations} from '../lib/api.js';
-import {chatsOf, familyOf} from '../lib/branches.js';
+import {chatsOf, familyOf, rootOf} from '../lib/branches.js';
+import {count} from '../lib/format.js';
 import {notifyError} from '../lib/notices.js';
 import {addressOf} from '../lib/route.js';
 import {Confirm, Dialog} from './dialog.js';
@@ -31,20 +32,31 @@ function Rename({chat, onRename, onClose}) {
     <//>`;
 }
 
-export function ConversationList({listed, current, hasMore, onAll, onNew, onDeleted, onRenamed, onImport, importing, open, onClose}) {
+export function ConversationList({listed, current, hasMore, onMore, onAll, onNew, onDeleted, onRenamed, onImport, importing, open, onClose}) {
   const [shown, setShown] = useState(SHOWN);
   const [search, setSearch] = useState('');
   const [leaving, setLeaving] = useState(null);
   const [renaming, setRenaming] = useState(null);
   const title = (each) => each.metadata.title || 'Untitled';
   const chats = chatsOf(listed).filter((each) => title(each).toLowerCase().includes(search.toLowerCase()));
-  const currentRoot = listed.find((each) => each.id === current)?.metadata.root ?? current;
+  const currentRoot = rootOf(current, listed);
 
-  const remove = async (chat) => {
+  // `leaving`: {chat, family}; the family is null until all conversations are here.
+  const askToRemove = async (chat) => {
+    setLeaving({chat, family: null});
+    try {
+      const family = familyOf(chat.id, await onAll());
+      setLeaving((now) => (now?.chat === chat ? {chat, family} : now));
+    } catch (error) {
+      setLeaving(null);
+      notifyError(error);
+    }
+  };
+  const remove = async (family) => {
     const removed = [];
     try {
       // Branches first: what a branch shares stays as long as it is needed.
-      for (const {id} of familyOf(chat.id, await onAll()).reverse()) {
+      for (const {id} of family.reverse()) {
         await conversations.remove(id);
         removed.push(id);
       }
@@ -52,6 +64,12 @@ export function ConversationList({listed, current, hasMore, onAll, onNew, onDele
       notifyError(error);
     }
     onDeleted(removed);
+  };
+  const textOf = ({chat, family}) => {
+    const name = html`“<bdi>${title(chat)}</bdi>”`;
+    if (family === null) return html`Looking for the branches of ${name}…`;
+    return family.length < 2 ? html`${name} is removed from the server.`
+        : html`${name} and ${family.length === 2 ? 'its branch' : `its ${count(family.length - 1)} branches`} are removed from the server.`;
   };
   const showOlder = () => {
     setShown(shown + SHOWN);
@@ -84,18 +102,18 @@ export function ConversationList({listed, current, hasMore, onAll, onNew, onDele
       ${chats.length === 0 && html`<p class="empty">${listed.length === 0 ? 'No conversations yet' : 'Nothing found'}</p>`}
       <ul>
         ${chats.slice(0, shown).map((chat) => html`
-          <li key=${chat.metadata.root ?? chat.id}>
+          <li key=${chat.root}>
             <a href=${addressOf('chat', chat.id)} title=${title(chat)} dir="auto" onClick=${onClose}
-               aria-current=${(chat.metadata.root ?? chat.id) === currentRoot ? 'true' : undefined}>${title(chat)}</a>
+               aria-current=${chat.root === currentRoot ? 'true' : undefined}><bdi>${title(chat)}</bdi></a>
             <span class="actions"><button type="button" class="quiet small" aria-label=${`Rename ${title(chat)}`} onClick=${() => setRenaming(chat)}>✎</button>
-            <button type="button" class="quiet small" aria-label=${`Delete ${title(chat)}`} onClick=${() => setLeaving(chat)}>✕</button></span>
+            <button type="button" class="quiet small" aria-label=${`Delete ${title(chat)}`} onClick=${() => askToRemove(chat)}>✕</button></span>
           </li>`)}
         ${(hasMore || chats.length > shown) && html`<li><button type="button" class="quiet" onClick=${showOlder}>Show older ones</button></li>`}
       </ul>
       ${renaming && html`
         <${Rename} chat=${renaming} onRename=${(to) => rename(renaming, to)} onClose=${() => setRenaming(null)} />`}
       ${leaving && html`
-        <${Confirm} title="Delete this conversation?" text=${`“${title(leaving)}” and all its branches are removed from the server.`}
-                    action="Delete" onConfirm=${() => remove(leaving)} onClose=${() => setLeaving(null)} />`}
+        <${Confirm} title="Delete this conversation?" text=${textOf(leaving)} busy=${leaving.family === null}
+                    action="Delete" onConfirm=${() => remove(leaving.family)} onClose=${() => setLeaving(null)} />`}
     </aside>`;
 }

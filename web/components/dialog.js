@@ -62,14 +62,14 @@ export function Dialog({title, onClose = () => {}, onRefuse = null, children}) {
     </dialog>`;
 }
 
-// Asks before something with consequences; `danger`: it cannot be undone.
-export function Confirm({title, text, action, danger = true, onConfirm, onClose}) {
+// Asks before something with consequences; `danger`: it cannot be undone; `busy`: what will happen is not known yet.
+export function Confirm({title, text, action, danger = true, busy = false, onConfirm, onClose}) {
   return html`
     <${Dialog} title=${title} onClose=${onClose}>
       <p dir="auto">${text}</p>
       <div class="row end">
         <button type="button" onClick=${onClose}>Cancel</button>
-        <button type="button" class=${danger ? 'danger' : 'primary'} onClick=${() => { onClose(); onConfirm(); }}>${action}</button>
+        <button type="button" class=${danger ? 'danger' : 'primary'} disabled=${busy} onClick=${() => { onClose(); onConfirm(); }}>${action}</button>
       </div>
     <//>`;
 }

@@ -214,6 +214,13 @@ function BranchPicker({variants, onChoose}) {
     </span>`;
 }
 
+// Stands at the end of a branch whose first message was not sent.
+export function BranchEnd({variants, onChoose}) {
+  return html`
+    <div class="entry"><p class="hint">This branch has no message yet.</p>
+      <div class="entry-foot"><${BranchPicker} variants=${variants} onChoose=${onChoose} /></div></div>`;
+}
+
 function FileFold({file}) {
   return html`
     <details class="fold file"><summary><span class="chip-name">${file.name}</span>

@@ -1,41 +1,54 @@
-// Branches of a chat. Each one is a conversation of its own, which the server forked from another one. Its metadata says where
-// it belongs: `root`, the first conversation; `parent`, the one it was forked from; `before`, the message that its first own
-// message replaces; `item`, that first own message.
+// Branches of a chat. Each one is a conversation of its own, which the server forked from another one: its `parent` says so.
+// Metadata alone proves nothing, because every client may write it: a fork is a branch if this page made it from that parent.
+// Its metadata has `parent`, the conversation it was forked from, and `after`, the last item that both share, '' if there is
+// none. Messages that follow the same item are branches at the same place.
 //
-// `listed`: conversations with id and metadata. What is not listed is left out.
+// `listed`: conversations with id, metadata and parent, the last used one first.
 
-// The message in whose place a message stands: itself, if it was the first one there.
-function placeOf(item, listed) {
-  return listed.find((each) => each.metadata.item === item)?.metadata.before ?? item;
+const byId = (listed) => new Map(listed.map((each) => [each.id, each]));
+
+export const isBranch = ({metadata, parent}) => parent !== undefined && metadata.parent === parent.id;
+
+export const newBranch = (id, {title = ''}, after) => ({title, parent: id, after});
+
+// The conversation and those it was forked from, up to the first one or one that is not listed. Data that is wrong may go round.
+function lineOf(id, known) {
+  const line = [id];
+  for (let each = known.get(id); each !== undefined && isBranch(each) && !line.includes(each.parent.id); each = known.get(each.parent.id)) {
+    line.push(each.parent.id);
+  }
+  return line;
 }
 
-export function newBranch(id, metadata, item, listed) {
-  return {title: metadata.title ?? '', root: metadata.root ?? id, parent: id, before: placeOf(item, listed)};
-}
-
-// The conversations that have different messages in the place of `item`, oldest first; only `id` if there is one.
-export function variantsOf(id, item, listed) {
-  const place = placeOf(item, listed);
-  const forks = listed.filter((each) => each.metadata.before === place).sort((a, b) => a.created_at - b.created_at);
+// The conversations with different messages behind the item `after`, oldest first; only `id` if there is one.
+export function variantsOf(id, after, listed) {
+  const known = byId(listed);
+  const line = lineOf(id, known);
+  const root = line.at(-1);
+  const forks = listed.filter((each) => isBranch(each) && each.metadata.after === after && lineOf(each.id, known).at(-1) === root)
+      .sort((a, b) => a.created_at - b.created_at);
   if (forks.length === 0) return {ids: [id], current: 0};
-  const ids = [forks[0].metadata.parent, ...forks.map((fork) => fork.id)];
+  const ids = forks.map((fork) => fork.id);
+  ids.unshift(lineOf(ids[0], known).find((each) => !ids.includes(each)));
   // The shown conversation may be a later branch of one of them.
-  const byId = new Map(listed.map((each) => [each.id, each]));
-  let at = id;
-  while (at !== undefined && !ids.includes(at)) at = byId.get(at)?.metadata.parent;
-  return {ids, current: Math.max(ids.indexOf(at), 0)};
+  return {ids, current: Math.max(ids.indexOf(line.find((each) => ids.includes(each))), 0)};
 }
 
-// One entry for each chat: its branch that was used last, since `listed` has the last used one first.
+// One entry for each chat: its branch that was used last, with the first conversation as `root`.
 export function chatsOf(listed) {
-  const seen = new Set();
-  return listed.filter((each) => {
-    const root = each.metadata.root ?? each.id;
-    return !seen.has(root) && seen.add(root);
-  });
+  const known = byId(listed), chats = new Map();
+  for (const each of listed) {
+    const root = lineOf(each.id, known).at(-1);
+    if (!chats.has(root)) chats.set(root, {...each, root});
+  }
+  return [...chats.values()];
 }
 
+export const rootOf = (id, listed) => lineOf(id, byId(listed)).at(-1);
+
+// The conversations of a chat, each one in front of those that were forked from it.
 export function familyOf(id, listed) {
-  const root = listed.find((each) => each.id === id)?.metadata.root ?? id;
-  return listed.filter((each) => each.id === root || each.metadata.root === root);
+  const known = byId(listed), root = lineOf(id, known).at(-1);
+  const lines = listed.map((each) => lineOf(each.id, known)).filter((line) => line.at(-1) === root);
+  return lines.sort((a, b) => a.length - b.length).map(([each]) => known.get(each));
 }

@@ -34,7 +34,8 @@ function fromPage(data) {
 
 let made = 0;  // items that were not stored when they were added; no two chats have the same id of one
 
-const isLocal = (item) => item.id.startsWith('new-');
+const SYSTEM = 'system';  // the id of a system prompt until the items are read
+const isLocal = ({id}) => id === SYSTEM || id.startsWith('new-');
 
 export class ChatItems {
   #start = [];   // the oldest items, if there is a gap behind them
@@ -67,6 +68,15 @@ export class ChatItems {
   begin(page) {
     this.newest = fromPage(page.data.reverse());
     this.hasGap = page.has_more;
+  }
+
+  // The id of the item in front of this one: '' at the beginning, undefined if it is not here or not stored.
+  idBefore(id) {
+    const items = this.#start.some((item) => item.id === id) ? this.#start : this.newest;
+    const at = items.findIndex((item) => item.id === id);
+    if (at === 0) return items === this.newest && this.hasGap ? undefined : '';
+    const before = items[at - 1];
+    return before === undefined || isLocal(before) ? undefined : before.id;
   }
 
   // What to ask for to fill the gap in front of the newest items, or, with `fromStart`, behind the oldest ones.
@@ -110,7 +120,7 @@ export class ChatItems {
   }
 
   addSystem(input) {
-    this.add(input.map((item) => ({...fromItem(item), id: 'system'})));
+    this.add(input.map((item) => ({...fromItem(item), id: SYSTEM})));
   }
 
   // The newest items by their ids, for replaceNewest().

@@ -45,14 +45,21 @@ const userItem = (text) => ({type: 'message', role: 'user', content: [{type: 'in
 // Tells other tabs of this browser that a conversation has changed.
 const tabs = typeof BroadcastChannel === 'undefined' ? null : new BroadcastChannel('tutti.conversations');
 
-// Stores a conversation with all these items, which are as the API takes them. `onProgress`: how many are stored.
-export async function storeConversation(metadata, items, onProgress = () => {}) {
-  const made = await conversations.create(metadata, items.slice(0, MAX_AT_ONCE));
+const UNFINISHED = ' (import not finished)';
+const MAX_METADATA = 512;  // characters that the server keeps of a value
+
+// Stores a conversation with all these items, which are as the API takes them. Until it is whole its title says so, because the
+// tab may be closed meanwhile. `onProgress`: how many are stored.
+export async function storeConversation(title, items, onProgress = () => {}) {
+  const isWhole = items.length <= MAX_AT_ONCE;
+  const begun = isWhole ? title : `${title.slice(0, MAX_METADATA - UNFINISHED.length)}${UNFINISHED}`;
+  const made = await conversations.create({title: begun}, items.slice(0, MAX_AT_ONCE));
   try {
     for (let at = MAX_AT_ONCE; at < items.length; at += MAX_AT_ONCE) {
       onProgress(at);
       await conversations.append(made.id, items.slice(at, at + MAX_AT_ONCE));
     }
+    if (!isWhole) await conversations.update(made.id, {title});
   } catch (error) {
     await conversations.remove(made.id).catch(() => {});
     throw error;
@@ -92,6 +99,12 @@ export class ChatSession {
 
   notifyTabs(id = '', removed = []) {
     tabs?.postMessage({id, removed});
+  }
+
+  // A conversation was made for this chat.
+  #made(id) {
+    this.#onListChanged(id);
+    this.notifyTabs(id);
   }
 
   #changed(id) {
@@ -296,7 +309,7 @@ export class ChatSession {
     }
     signal.throwIfAborted();
     const {title = ''} = metadata;
-    const made = await storeConversation({title}, this.#items.newest.map(toInput));
+    const made = await storeConversation(title, this.#items.newest.map(toInput));
     this.#adopt(made.id, {title}, signal);
   }
 
@@ -306,7 +319,7 @@ export class ChatSession {
     signal.throwIfAborted();
     moveDraft(this.state.value.id, id);
     this.#set({id, metadata});
-    this.#onListChanged(id);
+    this.#made(id);
   }
 
   // What was said of an answer that broke off is stored before the next message, so that the model goes on from there.
@@ -512,34 +525,28 @@ export class ChatSession {
     }
   }
 
-  // Answers the message of `entry` again, or another text in its place, in a branch: the first one stays. `listed`: all
-  // conversations. `onTaken` as of send().
-  async branch(entry, text, model, settings, listed, onTaken = () => {}) {
-    const {id, metadata} = this.state.value;
-    const signal = await this.#fork(id, entry, newBranch(id, metadata, entry.item.id, listed), []);
-    if (signal === null) return;
-    await this.send(text, model, settings, onTaken);
-    await this.#noteFirstItem(this.state.value.id, signal);
+  // Answers the message of `entry` again, or another text in its place, in a branch: the first one stays. `onTaken` as of send().
+  async branch(entry, text, model, settings, onTaken = () => {}) {
+    if (await this.#fork(entry, [])) await this.send(text, model, settings, onTaken);
   }
 
   // Puts another text in the place of an answer's last one, in a branch. `items`: the answer's; `entry`: its message.
-  async editAnswer(entry, items, text, listed, onTaken = () => {}) {
-    const {id, metadata} = this.state.value;
+  async editAnswer(entry, items, text, onTaken = () => {}) {
     const last = items.findLast((item) => item.type === 'message');
     const changed = [entry.item, ...items].map((item) => toInput(item === last ? {...item, text} : item));
-    const signal = await this.#fork(id, entry, newBranch(id, metadata, entry.item.id, listed), changed);
-    if (signal === null) return;
-    onTaken();
-    await this.#noteFirstItem(this.state.value.id, signal);
-    if (!signal.aborted) this.#changed(this.state.value.id);
+    if (await this.#fork(entry, changed)) onTaken();
   }
 
-  // Shows a fork that ends before the message of `entry`, with `added` items. Resolves with the signal of its reader, or with null
-  // if that failed.
-  async #fork(id, entry, metadata, added) {
+  // Shows a fork that ends before the message of `entry`, with `added` items. Resolves with false if that failed. The fork says
+  // from the beginning which place it has: the reader may leave, or be refused, before it has a message.
+  async #fork(entry, added) {
+    const {id, metadata} = this.state.value;
+    const before = entry.item.id;
     let fork = null, page = null;
     const ready = await this.#prepare(async (signal) => {
-      fork = await conversations.forkBefore(id, entry.item.id, metadata);
+      const after = this.#items.idBefore(before) ?? (await conversations.items(id, {after: before, limit: 1})).data[0]?.id ?? '';
+      signal.throwIfAborted();
+      fork = await conversations.forkBefore(id, before, newBranch(id, metadata, after));
       try {
         for (let at = 0; at < added.length; at += MAX_AT_ONCE) {
           await conversations.append(fork.id, added.slice(at, at + MAX_AT_ONCE));
@@ -551,30 +558,14 @@ export class ChatSession {
         throw error;
       }
     });
-    if (!ready) return null;
+    if (!ready) return false;
     this.close();
     const {text, files} = draftOf(id);
     clearField(id);
     setDraft(fork.id, {text, files});
     this.#begin(fork.id, fork.metadata, page);
-    this.#onListChanged(fork.id);
-    return this.#cancel.signal;
-  }
-
-  // Which message of a branch stands in the place of the other one.
-  async #noteFirstItem(id, signal) {
-    const own = this.state.value.entries.findLast((entry) => entry.kind === 'user');
-    if (signal.aborted || own === undefined || own.item.id.startsWith('new-')) return;
-    try {
-      const current = await conversations.get(id);  // the title may have changed meanwhile
-      const metadata = {...current.metadata, item: own.item.id};
-      await conversations.update(id, metadata);
-      if (signal.aborted) return;
-      this.#set({metadata});
-      this.#onListChanged('');
-    } catch (error) {
-      if (!signal.aborted) notifyError(error);
-    }
+    this.#made(fork.id);
+    return true;
   }
 
   // The list has changed the title of these conversations.

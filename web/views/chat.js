@@ -2,7 +2,7 @@
 import {html, useEffect, useMemo, useRef, useState} from '../lib/preact.js';
 import {conversations, models as fetchModels} from '../lib/api.js';
 import {fetchTokens} from '../lib/answer.js';
-import {variantsOf} from '../lib/branches.js';
+import {isBranch, variantsOf} from '../lib/branches.js';
 import {MAX_BYTES, exportOf, readExport} from '../lib/chat_files.js';
 import {ChatSession, storeConversation} from '../lib/chat_session.js';
 import {readSettings} from '../lib/chat_settings.js';
@@ -16,7 +16,7 @@ import {useStore} from '../lib/store.js';
 import {ChatSettings} from '../components/chat_settings.js';
 import {Composer, useFiles} from '../components/composer.js';
 import {ConversationList} from '../components/conversation_list.js';
-import {AnswerEntry, CallForm, EntryBoundary, SystemEntry, UnsentEntry, UserEntry} from '../components/entry.js';
+import {AnswerEntry, BranchEnd, CallForm, EntryBoundary, SystemEntry, UnsentEntry, UserEntry} from '../components/entry.js';
 import {Icon} from '../components/icon.js';
 import {VirtualList} from '../components/virtual_list.js';
 
@@ -116,8 +116,8 @@ function Gap({session, loaded, first}) {
   return html`<div class="gap" ref=${element}><p role="status">Loading messages…</p></div>`;
 }
 
-// The rows of the thread: entries, the answer that grows, and what is asked of the user.
-function rowsOf(chat, unsent) {
+// The rows of the thread: entries, the answer that grows, and what is asked of the user. `isBare`: the branch has no message of its own.
+function rowsOf(chat, unsent, isBare) {
   const rows = chat.entries.map((entry, index) => ({key: entry.key, floats: entry.kind === 'gap', entry, index}));
   if (chat.running !== null) {
     // The key that its entry will have, so that the list keeps its height and place when it ends.
@@ -125,8 +125,16 @@ function rowsOf(chat, unsent) {
   } else if (chat.openCalls.length > 0 && !isAnswered(chat.openCalls, unsent)) {
     rows.push({key: 'calls', kind: 'calls'});
   }
+  if (isBare && chat.running === null && !chat.sending && !chat.loading) rows.push({key: 'branch', kind: 'branch'});
   if (!chat.loading) rows.push(...unsent.map((record) => ({key: record.key, kind: 'unsent', record})));
   return rows;
+}
+
+// The id of the item in front of the entry at `index`: '' at the beginning, null if it is not here.
+function idBefore(entries, index) {
+  const before = entries[index - 1];
+  if (before === undefined) return '';
+  return before.kind === 'gap' ? null : (before.items?.at(-1) ?? before.item).id;
 }
 
 // The message that an answer belongs to.
@@ -177,7 +185,7 @@ export function ChatView({argument, admin}) {
   const blocked = busy || invalid || !model;
   const {unsent} = useDraft(chat.id);
   const attached = useFiles(model, chat.id);
-  const forks = useMemo(() => listed.filter(({metadata}) => metadata.parent !== undefined), [listed]);
+  const branches = useMemo(() => listed.filter(isBranch), [listed]);
   const toEnd = () => list.current.toEnd();
   const send = (text) => {
     toEnd();
@@ -186,9 +194,9 @@ export function ChatView({argument, admin}) {
   const branch = (entry, text) => {
     toEnd();
     // The element that had the focus goes.
-    session.branch(entry, text, model.id, read, listed, () => list.current?.focus());
+    session.branch(entry, text, model.id, read, () => list.current?.focus());
   };
-  const editAnswer = (message, entry, text) => session.editAnswer(message, entry.items, text, listed, () => list.current?.focus());
+  const editAnswer = (message, entry, text) => session.editAnswer(message, entry.items, text, () => list.current?.focus());
   const takeBack = (record) => {
     session.takeBack(record);
     document.getElementById('message').focus();
@@ -229,7 +237,7 @@ export function ChatView({argument, admin}) {
       if (file.size > MAX_BYTES) throw new Error('The file is larger than 8 MiB');
       const {title, items} = readExport(await file.text());
       setImporting('Importing…');
-      const made = await storeConversation({title}, items, (stored) => setImporting(`Importing: ${stored} of ${items.length}`));
+      const made = await storeConversation(title, items, (stored) => setImporting(`Importing: ${stored} of ${items.length}`));
       await load();
       session.notifyTabs();
       if (route.value === from) go('chat', made.id);  // else the reader has gone elsewhere
@@ -244,7 +252,8 @@ export function ChatView({argument, admin}) {
     setDrops(false);
     attached.add([...event.dataTransfer.files]);
   };
-  const rows = rowsOf(chat, unsent);
+  const last = idBefore(chat.entries, chat.entries.length);
+  const rows = rowsOf(chat, unsent, branches.some(({id, metadata}) => id === chat.id && metadata.after === last));
   const count = rows.length;
   // How many are missing is not known.
   const attributes = (row, index) => (chat.hasGap ? {'aria-setsize': -1} : {'aria-setsize': count, 'aria-posinset': index + 1});
@@ -256,10 +265,12 @@ export function ChatView({argument, admin}) {
         return html`<${SystemEntry} item=${entry.item} />`;
       case 'user':
         return html`
-          <${UserEntry} item=${entry.item} busy=${blocked} variants=${variantsOf(chat.id, entry.item.id, forks)}
+          <${UserEntry} item=${entry.item} busy=${blocked} variants=${variantsOf(chat.id, idBefore(chat.entries, index), branches)}
                         onChoose=${(id) => go('chat', id)} onEdit=${(text) => branch(entry, text)} />`;
       case 'running':
         return html`<${AnswerEntry} items=${chat.running.items} running=${chat.running} reconnecting=${chat.reconnecting} />`;
+      case 'branch':
+        return html`<${BranchEnd} variants=${variantsOf(chat.id, last, branches)} onChoose=${(id) => go('chat', id)} />`;
       case 'calls':
         return html`<${CallForm} calls=${chat.openCalls} onSend=${(results) => session.sendResults(results, model.id, read)} />`;
       case 'unsent':
