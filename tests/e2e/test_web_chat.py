@@ -182,15 +182,15 @@ class Chat(WebCase):
         page.reload()
         expect(page.get_by_text("fits the schema")).to_be_visible()
         faults = page.evaluate("""async () => {
-            const {faultsOf} = await import('/web/lib/json_schema.js');
+            const {check} = await import('/web/lib/json_schema.js');
             const schema = {type: 'object', required: ['a'], properties: {a: {type: 'integer', minimum: 1}, b: {$ref: '#/$defs/s'}},
                             additionalProperties: false, $defs: {s: {type: 'array', items: {enum: ['x', null]}, maxItems: 2}}};
             return [{a: 1}, {a: 1, b: ['x', null]}, {}, {a: 0}, {a: 1.5}, {a: 1, c: 2}, {a: 1, b: ['y']}, {a: 1, b: ['x', 'x', 'x']}, [],
-                    null].map((value) => faultsOf(value, schema).length);
+                    null].map((value) => check(value, schema).faults.length);
         }""")
         self.assertEqual([count > 0 for count in faults], [False, False] + 8 * [True])
-        self.assertEqual(page.evaluate("""async () => (await import('/web/lib/json_schema.js')).uncheckedPatterns(
-            {properties: {a: {pattern: '(?P<n>a)'}, b: {items: [{pattern: '^a$'}, {pattern: '(?P<n>a)'}]}}})"""), ["(?P<n>a)"])
+        self.assertEqual(page.evaluate("""async () => (await import('/web/lib/json_schema.js')).check({a: 'x', b: ['a', 'y']},
+            {properties: {a: {pattern: '(?P<n>a)'}, b: {prefixItems: [{pattern: '^a$'}, {pattern: '(?P<n>a)'}]}}}).unread"""), ["(?P<n>a)"])
 
     def test_sampling_fields_and_the_choice_of_a_tool(self):
         page = self.open(self.server.url)

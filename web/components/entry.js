@@ -4,7 +4,7 @@ import {Component, html, useEffect, useRef, useState} from '../lib/preact.js';
 import {isEnded, summaryOf} from '../lib/answer.js';
 import {copy} from '../lib/copy.js';
 import {bytes, count, sentence} from '../lib/format.js';
-import {faultsOf, uncheckedPatterns} from '../lib/json_schema.js';
+import {check} from '../lib/json_schema.js';
 import {notifyError} from '../lib/notices.js';
 import {addressOf} from '../lib/route.js';
 import {joinFiles, splitFiles} from '../lib/text_files.js';
@@ -12,22 +12,32 @@ import {Field} from './field.js';
 import {Markdown} from './markdown.js';
 import {TokenText} from './tokens.js';
 
-function prettyJson(text) {
-  try {
-    return JSON.stringify(JSON.parse(text), null, 2);
-  } catch {
-    return text;
+// JSON that is nested deeper is not read, and one that would have more characters with its indents is not indented.
+const MAX_DEPTH = 100, MAX_INDENTED = 2000000;
+
+function depthOf(text) {
+  let depth = 0, most = 0;
+  for (const [sign] of text.matchAll(/"(?:[^"\\]|\\.)*"|[[{\]}]/gs)) {
+    if (sign === '[' || sign === '{') most = Math.max(most, ++depth);
+    else if (sign === ']' || sign === '}') --depth;
   }
+  return most;
 }
 
 // The value of a text that is JSON as a whole, as an answer to a schema is; undefined for other texts.
 function jsonOf(text) {
   if (!/^\s*[[{]/.test(text)) return undefined;
   try {
-    return JSON.parse(text);
+    const depth = depthOf(text);
+    return depth > MAX_DEPTH || depth * text.length > MAX_INDENTED ? undefined : JSON.parse(text);
   } catch {
     return undefined;
   }
+}
+
+function prettyJson(text) {
+  const value = jsonOf(text);
+  return value === undefined ? text : JSON.stringify(value, null, 2);
 }
 
 // An entry that cannot be shown leaves the others. It is tried again when it changes: `version` differs then.
@@ -51,14 +61,15 @@ export class EntryBoundary extends Component {
 }
 
 function JsonAnswer({value, schema}) {
-  const faults = schema ? faultsOf(value, schema) : [];
-  const unchecked = schema ? uncheckedPatterns(schema) : [];
+  const {faults, unread, slow, isComplete} = schema ? check(value, schema) : {faults: [], unread: [], slow: [], isComplete: true};
   return html`
     <div class="stack">
       <pre class="block json" tabindex="0" role="group" aria-label="JSON">${JSON.stringify(value, null, 2)}</pre>
-      ${schema && faults.length === 0 && html`<p><span class="badge good">fits the schema</span></p>`}
+      ${schema && isComplete && faults.length === 0 && html`<p><span class="badge good">fits the schema</span></p>`}
+      ${!isComplete && html`<p class="hint">Not checked against the schema: it refers to itself too often, or is invalid.</p>`}
       ${faults.map((fault) => html`<p class="error-text">${fault}</p>`)}
-      ${unchecked.map((pattern) => html`<p class="hint">Pattern not checked, as this browser cannot read it: <code>${pattern}</code></p>`)}
+      ${unread.map((pattern) => html`<p class="hint">Pattern not checked, as this browser cannot read it: <code>${pattern}</code></p>`)}
+      ${slow.map((pattern) => html`<p class="hint">Pattern not checked, as it may take too long here: <code>${pattern}</code></p>`)}
     </div>`;
 }
 
@@ -256,18 +267,18 @@ export function SystemEntry({item}) {
 
 // Asks for the results of calls that the page cannot answer.
 export function CallForm({calls, onSend}) {
-  const [outputs, setOutputs] = useState({});
+  const [outputs, setOutputs] = useState(new Map());  // by the id of the call, which may be any text
   const submit = (event) => {
     event.preventDefault();
-    onSend(calls.map(({callId}) => ({callId, output: outputs[callId] ?? ''})));
+    onSend(calls.map(({callId}) => ({callId, output: outputs.get(callId) ?? ''})));
   };
   return html`
     <div class="entry"><form class="card stack" onSubmit=${submit}>
       <p><strong>The model waits for ${calls.length === 1 ? 'a result' : 'results'}</strong></p>
       ${calls.map((call) => html`
         <${Field} key=${call.callId} title=${`Result of ${call.name}`}>${(attributes) => html`
-          <textarea ...${attributes} class="mono" value=${outputs[call.callId] ?? ''} placeholder='for example {"ok": true}'
-                    onInput=${(event) => setOutputs({...outputs, [call.callId]: event.target.value})}></textarea>`}<//>`)}
+          <textarea ...${attributes} class="mono" value=${outputs.get(call.callId) ?? ''} placeholder='for example {"ok": true}'
+                    onInput=${(event) => setOutputs(new Map(outputs).set(call.callId, event.target.value))}></textarea>`}<//>`)}
       <div class="row end"><button class="primary">Send</button></div>
     </form></div>`;
 }

@@ -33,8 +33,9 @@ export function Markdown({text, growing = false}) {
   useEffect(() => () => clearTimeout(state.current.timer), []);
 
   const onClick = (event) => {
-    const button = event.target.closest('.copy-code');
-    if (button !== null) copy(button.closest('.code').querySelector('pre').textContent);
+    const button = event.target.closest('button');
+    if (button?.matches('.copy-code')) copy(button.closest('.code').querySelector('pre').textContent);
+    if (button?.matches('.format-rest')) state.current.view.showAll();
   };
   return html`<div class=${`markdown${growing ? ' cursor' : ''}`} dir="auto" ref=${element} onClick=${onClick}></div>`;
 }

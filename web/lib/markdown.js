@@ -1,7 +1,7 @@
 // Markdown of models and users to elements. What the text contains is never trusted: marked makes HTML of it, and DOMPurify
 // keeps the elements and attributes that are listed here, none of which can run or load anything.
 import DOMPurify from '../vendor/dompurify.js';
-import {Renderer, getDefaults, lexer, parser} from '../vendor/marked.js';
+import {Lexer, Renderer, Tokenizer, getDefaults, parser} from '../vendor/marked.js';
 
 const ALLOWED = {
   ALLOWED_TAGS: ['a', 'blockquote', 'br', 'code', 'del', 'em', 'h1', 'h2', 'h3', 'h4', 'h5', 'h6', 'hr', 'kbd', 'li', 'ol', 'p',
@@ -12,8 +12,14 @@ const ALLOWED = {
 };
 
 // Text beyond these lengths, in characters, is shown as it is: reading it as Markdown takes time that grows faster than the
-// text, and it is hardly meant as Markdown.
-const MAX_TEXT = 200000, MAX_PARAGRAPH = 10000;
+// text, and it is hardly meant as Markdown. So are blocks that are nested deeper, because the parser calls itself for each level.
+const MAX_TEXT = 200000, MAX_PARAGRAPH = 10000, MAX_DEPTH = 40;
+const MAX_LIST = 10000;  // characters after which a list is made in parts
+
+// A text is formatted until this time is used; the reader may ask for the rest. Up to FREE_STEPS, which are enough for about
+// 30,000 characters of usual text, the time is longer, so that a message looks the same on a slow machine.
+const BUDGET_MS = 150, FREE_STEPS = 100000, MAX_MS = 1000;
+const MAX_BLOCK_MS = 300, SLICE_MS = 60;  // when the reader has asked
 
 class PlainRenderer extends Renderer {
   // Nothing is loaded from elsewhere, so an image is a link to it.
@@ -46,9 +52,109 @@ DOMPurify.addHook('afterSanitizeAttributes', (node) => {
   }
 });
 
+class OutOfTime extends Error {}
+
+// The work on a text, in steps of about a microsecond.
+class Meter {
+  #steps = 0;
+  #beginMs = performance.now();
+
+  constructor(ms, maxMs = ms) {
+    Object.assign(this, {ms, maxMs});
+  }
+
+  spend(steps) {
+    this.#steps += steps;
+    if (performance.now() - this.#beginMs > (this.#steps > FREE_STEPS ? this.ms : this.maxMs)) throw new OutOfTime('out of time');
+  }
+}
+
+// Spends on a meter. space() is called for each block, escape() for each piece of a line.
+class MeteredTokenizer extends Tokenizer {
+  left = 0;  // characters from the current block on
+
+  constructor(meter) {
+    super();
+    this.meter = meter;
+  }
+
+  space(src) {
+    this.left = src.length;
+    this.meter.spend(5);
+    return super.space(src);
+  }
+
+  escape(src) {
+    // These look far ahead.
+    this.meter.spend(/^[*_[\]!`<~]/.test(src) ? 2 + src.length / 6 : 2);
+    return super.escape(src);
+  }
+
+  list(src) {
+    if (src.length <= MAX_LIST || !/^ {0,3}(?:[*+-]|\d{1,9}[.)])/.test(src)) return super.list(src);
+    const next = [...src.slice(0, MAX_LIST).matchAll(/\n(?=(?:[*+-]|\d{1,9}[.)]) )/g)].at(-1);
+    return super.list(next === undefined ? src : src.slice(0, next.index + 1));
+  }
+}
+
+const newLexer = (Kind, meter, links) => {
+  const made = new Kind({...OPTIONS, tokenizer: new MeteredTokenizer(meter)});
+  made.tokens.links = links;
+  return made;
+};
+
+// Finds the blocks of a text and not what is in them.
+class Splitter extends Lexer {
+  #inside = false;
+
+  blockTokens(src, tokens = []) {
+    if (!this.#inside) {
+      this.#inside = true;
+      return super.blockTokens(src, tokens);
+    }
+    this.state.top = true;
+    return tokens;
+  }
+}
+
+// {tokens, rest}: the blocks of a text as far as the meter lasts, and the text behind them.
+function split(text, links, meter) {
+  const splitter = newLexer(Splitter, meter, links);
+  let rest = '';
+  try {
+    splitter.blockTokens(text, splitter.tokens);
+  } catch (error) {
+    rest = text.slice(text.length - splitter.tokenizer.left);
+    if (!(error instanceof OutOfTime)) {
+      splitter.tokens.push({type: 'text', raw: rest});
+      rest = '';
+    }
+  }
+  return {tokens: splitter.tokens.filter((token) => token.type !== 'space'), rest};
+}
+
+// Whether a paragraph is too long. Code between fences may be, as its lines are not looked at.
 function isTooLong(text) {
   if (text.length > MAX_TEXT) return true;
-  return text.length > MAX_PARAGRAPH && text.split(/\n[ \t]*\n/).some((paragraph) => paragraph.length > MAX_PARAGRAPH);
+  if (text.length <= MAX_PARAGRAPH) return false;
+  let fence = '', length = 0;
+  for (const line of text.split('\n')) {
+    const [, found = ''] = /^ {0,3}(`{3,}(?=[^`]*$)|~{3,})/.exec(line) ?? [];
+    if (fence === '' && found !== '') fence = found;
+    else if (fence !== '' && found.startsWith(fence) && line.trim() === found) fence = '';
+    length = fence !== '' || line.trim() === '' ? 0 : length + line.length + 1;
+    if (length > MAX_PARAGRAPH) return true;
+  }
+  return false;
+}
+
+// Lines that begin with signs of quotes and lists, which are nested by their number or by their indent.
+function isTooDeep(text) {
+  for (const [, indent, signs] of text.matchAll(/^([ \t]*)((?:(?:>|(?:[*+-]|\d{1,9}[.)])(?=[ \t]|$))[ \t]*(?:\[[ xX]\][ \t]*)?)+)/gm)) {
+    const atMost = indent.length / 2 + signs.length;
+    if (atMost > MAX_DEPTH && indent.length / 2 + signs.match(/>|[*+-]|\d+[.)]/g).length > MAX_DEPTH) return true;
+  }
+  return false;
 }
 
 function plain(text) {
@@ -99,36 +205,114 @@ function elementsOf(tokens) {
   return [...fragment.childNodes];
 }
 
+// The elements of a block. Throws OutOfTime; a block that cannot be read is shown as it is.
+function make({type, raw}, links, meter) {
+  const shown = raw.replace(/\n+$/, '');
+  if (type !== 'code' && isTooDeep(raw)) return plain(shown);
+  try {
+    meter.spend(100 + raw.length / 10);
+    return elementsOf(newLexer(Lexer, meter, links).lex(raw));
+  } catch (error) {
+    if (error instanceof OutOfTime) throw error;
+    return plain(shown);
+  }
+}
+
+function formatButton() {
+  const button = document.createElement('button');
+  button.type = 'button';
+  button.className = 'small format-rest';
+  button.textContent = 'Format the rest';
+  return button;
+}
+
 // Keeps the elements of a text that grows: only blocks that changed are made again, so that a selection and the place of a
-// scrolled code block stay.
+// scrolled code block stay. Behind them stands what there was no time for (components/markdown.js listens to its button).
 export class MarkdownView {
-  #blocks = [];  // {raw, nodes}
+  #blocks = [];      // {raw, nodes}
+  #waiting = {tokens: [], rest: '', links: Object.create(null)};
+  #tail = [];        // elements of what waits
+  #isPatient = false;  // the reader has asked for all
+  #timer = 0;
 
   constructor(container) {
     this.container = container;
   }
 
   show(text) {
-    const blocks = isTooLong(text) ? [{raw: text, make: () => plain(text)}] : this.#parse(text);
-    let same = 0;
-    while (same < blocks.length && same < this.#blocks.length && blocks[same].raw === this.#blocks[same].raw) ++same;
-    for (const {nodes} of this.#blocks.splice(same)) for (const node of nodes) node.remove();
-    for (const {raw, make} of blocks.slice(same)) {
-      const nodes = make();
-      this.container.append(...nodes);
-      this.#blocks.push({raw, nodes});
+    clearTimeout(this.#timer);
+    if (isTooLong(text)) {
+      this.#keep([text]);
+      this.#waiting = {tokens: [], rest: '', links: Object.create(null)};
+      if (this.#blocks.length === 0) this.#add(text, plain(text));
+      return this.#showTail();
     }
+    const meter = new Meter(BUDGET_MS, MAX_MS), links = Object.create(null);
+    // As the lexer does it: what is left is told by its length.
+    const clean = text.replace(/\r\n?/g, '\n').replace(/^( *)(\t+)/gm, (_, spaces, tabs) => spaces + '    '.repeat(tabs.length));
+    const {tokens, rest} = split(clean, links, meter);
+    const same = this.#keep(tokens.map(({raw}) => raw));
+    this.#waiting = {tokens: tokens.slice(same), rest, links};
+    return this.#advance(meter);
   }
 
-  #parse(text) {
-    const tokens = lexer(text, OPTIONS);
-    return tokens.filter((token) => token.type !== 'space').map((token) => ({
-      raw: token.raw,
-      make: () => {
-        const one = [token];
-        one.links = tokens.links;
-        return elementsOf(one);
-      },
-    }));
+  // Formats what waits, a little at a time.
+  showAll() {
+    this.#isPatient = true;
+    clearTimeout(this.#timer);
+    const end = performance.now() + SLICE_MS, {links} = this.#waiting;
+    for (let first = true; first || performance.now() < end; first = false) {
+      if (this.#waiting.tokens.length === 0) {
+        if (this.#waiting.rest === '') break;
+        Object.assign(this.#waiting, split(this.#waiting.rest, links, new Meter(SLICE_MS)));
+      }
+      const token = this.#waiting.tokens.shift();
+      if (token === undefined) break;
+      let nodes;
+      try {
+        nodes = make(token, links, new Meter(MAX_BLOCK_MS));
+      } catch {
+        nodes = plain(token.raw);
+      }
+      this.#add(token.raw, nodes);
+    }
+    this.#showTail();
+  }
+
+  // Drops the blocks from the first one on that has another text. Returns how many are left.
+  #keep(raws) {
+    let same = 0;
+    while (same < raws.length && same < this.#blocks.length && raws[same] === this.#blocks[same].raw) ++same;
+    for (const {nodes} of this.#blocks.splice(same)) for (const node of nodes) node.remove();
+    return same;
+  }
+
+  #add(raw, nodes) {
+    for (const node of nodes) this.container.insertBefore(node, this.#tail[0] ?? null);
+    this.#blocks.push({raw, nodes});
+  }
+
+  #advance(meter) {
+    const {tokens, links} = this.#waiting;
+    let done = 0;
+    try {
+      for (const token of tokens) {
+        this.#add(token.raw, make(token, links, meter));
+        ++done;
+      }
+    } catch (error) {
+      if (!(error instanceof OutOfTime)) throw error;
+    }
+    tokens.splice(0, done);
+    this.#showTail();
+  }
+
+  #showTail() {
+    for (const node of this.#tail) node.remove();
+    const {tokens, rest} = this.#waiting;
+    const text = tokens.map(({raw}) => raw).join('\n') + rest;
+    this.#tail = text === '' ? [] : [...plain(text), formatButton()];
+    this.container.append(...this.#tail);
+    if (text !== '' && this.#isPatient) this.#timer = setTimeout(() => { if (this.container.isConnected) this.showAll(); });
   }
 }

@@ -2,6 +2,7 @@
 // and every client reads them; the page shows them folded.
 
 const MAX_BYTES = 1 << 20;
+const MAX_FILES = 100;  // of a message that are shown as files
 
 // Reads a File of the browser. Resolves with {name, text, bytes}; rejects with an Error that says why not.
 export async function readTextFile(file) {
@@ -33,11 +34,11 @@ export function joinFiles(files, text) {
   return blocks.join('') + text;
 }
 
-// {files: [{name, text}], text}: the files in front of a message, and the rest of it.
+// {files: [{name, text}], text}: the files in front of a message, and the rest of it, with further files as text.
 export function splitFiles(message) {
   const files = [];
   let rest = message;
-  for (;;) {
+  while (files.length < MAX_FILES) {
     const head = /^File `([^`\n]+)`:\n(`{3,})\n/.exec(rest);
     if (head === null) break;
     const end = rest.indexOf(`\n${head[2]}\n\n`, head[0].length - 1);
