@@ -6,10 +6,14 @@ const NAME = 'tutti.answers';
 const MAX_KEPT = 500;
 const MAX_SCHEMA = 2000;  // characters
 
+const isNumberOrNone = (value) => value === null || value === undefined || Number.isFinite(value);
+const isRecord = (each) => Array.isArray(each?.ids) && typeof each.answer?.id === 'string' && isNumberOrNone(each.answer.speed) &&
+    isNumberOrNone(each.answer.afterMs) && isNumberOrNone(each.answer.droppedItems);
+
 function read() {
   try {
     const kept = JSON.parse(localStorage.getItem(NAME) ?? '{}');
-    return kept.owner === preferences.value.owner && Array.isArray(kept.answers) ? kept.answers : [];
+    return kept.owner === preferences.value.owner && Array.isArray(kept.answers) ? kept.answers.filter(isRecord) : [];
   } catch {
     return [];
   }

@@ -1,4 +1,6 @@
-// Runs of benchmarks, kept in the browser's local storage: settings and figures, no texts.
+// Runs of benchmarks, kept in the browser's local storage: settings and figures, no texts. They are of one owner, as the settings
+// are: the next one does not see them.
+import {onOtherOwner} from './preferences.js';
 import {Store} from './store.js';
 
 const NAME = 'tutti.benchmarks';
@@ -12,11 +14,25 @@ function fromVersion1(run) {
   return {...run, points};
 }
 
+const isText = (value) => typeof value === 'string';
+const isNumber = (value) => Number.isFinite(value);
+const hasNumbers = (value, ...names) => names.every((name) => isNumber(value?.[name]));
+const orNone = (value, ...names) => value === null || value === undefined || hasNumbers(value, ...names);
+
+const isPoint = (point) => hasNumbers(point, 'level', 'clients', 'batch', 'requests', 'failed', 'inFlight') && Array.isArray(point.rounds) &&
+    typeof point.failures === 'object' && point.failures !== null && Object.values(point.failures).every(isNumber) &&
+    orNone(point.throughput, 'median', 'min', 'max') && [point.ttft, point.itl, point.total].every((times) => orNone(times, 'p50', 'p95'));
+
+// The storage may have anything: what is no run is left out.
+const isRun = (run) => [run?.id, run?.name, run?.unit, run?.ended, run?.serverVersion].every(isText) && isNumber(run.at) &&
+    [run.settings?.kind, run.settings?.axis, run.settings?.model].every(isText) && hasNumbers(run.settings, 'rounds') &&
+    Array.isArray(run.settings.levels) && run.settings.levels.every(isNumber) && Array.isArray(run.points) && run.points.every(isPoint);
+
 function read() {
   try {
     const {version, runs} = JSON.parse(localStorage.getItem(NAME) ?? '{}');
     if (!Array.isArray(runs)) return [];
-    return version === 1 ? runs.map(fromVersion1) : runs;
+    return (version === 1 ? runs.map(fromVersion1) : runs).filter(isRun);
   } catch {
     return [];
   }
@@ -41,6 +57,15 @@ function keep(next) {
 export const addRun = (run) => read().length < MAX_RUNS && keep([run, ...read()]);
 export const renameRun = (id, name) => keep(read().map((run) => (run.id === id ? {...run, name} : run)));
 export const removeRuns = (ids) => keep(read().filter((run) => !ids.includes(run.id)));
+
+onOtherOwner(() => {
+  try {
+    localStorage.removeItem(NAME);
+  } catch {
+    // There is none.
+  }
+  runs.set([]);
+});
 
 export const jsonOf = (chosen) => JSON.stringify({object: 'tutti.page.benchmarks', version: 2, runs: chosen}, null, 2);
 

@@ -11,12 +11,28 @@ const SAVE_MS = 300;   // the text changes with each key
 // the items that the answer had until it broke off, the reason, and the id of the message if the server may have it.
 const EMPTY = {text: '', files: [], unsent: []};
 
+const isText = (value) => typeof value === 'string';
+const isFile = (value) => isText(value?.name) && isText(value.text) && Number.isFinite(value.bytes) && Number.isFinite(value.tokens);
+
+// Items of the API that the page sends: messages, and results of calls.
+const isInput = (item) => (item?.type === 'function_call_output' ? isText(item.call_id) && isText(item.output)
+    : item?.type === 'message' && Array.isArray(item.content) && isText(item.content[0]?.text));
+
+const isUnsent = (value) => [value?.key, value?.message, value?.id].every(isText) && Array.isArray(value.input) && value.input.length > 0 &&
+    value.input.every(isInput) && Array.isArray(value.said) && value.said.every((item) => isText(item?.type) && isText(item.text));
+
+const listOf = (value, isRight) => (Array.isArray(value) ? value.filter(isRight) : []);
+
+// The storage may have anything. By the ids of conversations, which come from addresses.
 function read() {
   try {
     const kept = JSON.parse(sessionStorage.getItem(NAME) ?? '{}');
-    return kept.owner === preferences.value.owner ? Object.fromEntries(kept.drafts) : {};
+    if (kept.owner !== preferences.value.owner) return new Map();
+    return new Map(listOf(kept.drafts, (pair) => isText(pair?.[0])).map(([id, draft]) => [id, {
+      text: isText(draft?.text) ? draft.text : '', files: listOf(draft?.files, isFile), unsent: listOf(draft?.unsent, isUnsent),
+    }]));
   } catch {
-    return {};
+    return new Map();
   }
 }
 
@@ -25,7 +41,7 @@ const drafts = new Store(read());
 // A storage that is full keeps the drafts without their files.
 function save() {
   const {owner} = preferences.value;
-  const kept = Object.entries(drafts.value).slice(-MAX_KEPT);
+  const kept = [...drafts.value].slice(-MAX_KEPT);
   for (const part of [kept, kept.map(([id, draft]) => [id, {...draft, files: []}])]) {
     try {
       if (kept.length === 0) sessionStorage.removeItem(NAME);
@@ -44,27 +60,31 @@ drafts.subscribe(() => {
 });
 window.addEventListener('pagehide', save);
 
-export const draftOf = (id) => drafts.value[id] ?? EMPTY;
-export const useDraft = (id) => useStore(drafts)[id] ?? EMPTY;
+export const draftOf = (id) => drafts.value.get(id) ?? EMPTY;
+export const useDraft = (id) => useStore(drafts).get(id) ?? EMPTY;
 
 // The message has been taken: the field is empty again.
 export const clearField = (id) => setDraft(id, {text: '', files: []});
 
 export function setDraft(id, changes) {
-  const {[id]: before = EMPTY, ...others} = drafts.value;
-  const draft = {...before, ...changes};
-  const isEmpty = draft.text === '' && draft.files.length === 0 && draft.unsent.length === 0;
-  drafts.set(isEmpty ? others : {...others, [id]: draft});
+  const next = new Map(drafts.value);
+  const draft = {...draftOf(id), ...changes};
+  next.delete(id);  // the one that changed last stands at the end
+  if (draft.text !== '' || draft.files.length > 0 || draft.unsent.length > 0) next.set(id, draft);
+  drafts.set(next);
 }
 
 // The chat goes on in another conversation.
 export function moveDraft(from, to) {
-  const {[from]: draft, ...others} = drafts.value;
-  if (from !== to && draft !== undefined) drafts.set({...others, [to]: draft});
+  const draft = drafts.value.get(from);
+  if (from === to || draft === undefined) return;
+  const next = new Map(drafts.value);
+  next.delete(from);
+  drafts.set(next.set(to, draft));
 }
 
 export function forgetDrafts(ids) {
-  drafts.set(Object.fromEntries(Object.entries(drafts.value).filter(([id]) => !ids.includes(id))));
+  drafts.set(new Map([...drafts.value].filter(([id]) => !ids.includes(id))));
 }
 
 let made = 0;
@@ -78,6 +98,6 @@ export function removeUnsent(id, key) {
 }
 
 onOtherOwner(() => {
-  drafts.set({});
+  drafts.set(new Map());
   save();
 });

@@ -10,9 +10,14 @@ export const DEFAULTS = {
   logprobs: '', demoTools: false, ownTools: '', toolChoice: '', schema: '', owner: '',
 };
 
+// The storage may have anything: a member of another type is not taken.
 function read() {
   try {
-    return {...DEFAULTS, ...JSON.parse(localStorage.getItem(NAME) ?? '{}')};
+    const kept = JSON.parse(localStorage.getItem(NAME) ?? '{}');
+    return Object.fromEntries(Object.entries(DEFAULTS).map(([name, usual]) => {
+      const isRight = Object.hasOwn(kept, name) && typeof kept[name] === typeof usual;
+      return [name, isRight ? kept[name] : usual];
+    }));
   } catch {
     return {...DEFAULTS};
   }

@@ -8,7 +8,7 @@ const MAX_KEPT = 50;
 function read() {
   try {
     const value = JSON.parse(localStorage.getItem(NAME) ?? '[]');
-    return Array.isArray(value) ? value.filter((pair) => Array.isArray(pair)) : [];
+    return Array.isArray(value) ? value.filter((pair) => Array.isArray(pair) && pair.every((id) => typeof id === 'string')) : [];
   } catch {
     return [];
   }
