@@ -123,7 +123,7 @@ function Runs({all, chosen, onChoose}) {
           })} />`}
       ${renaming && html`<${Rename} run=${renaming} onClose=${() => setRenaming(null)} />`}
       ${removing && html`<${Confirm} title=${removing.length === 1 ? 'Delete the run?' : `Delete ${removing.length} runs?`} action="Delete"
-        text=${`${removing.map(({name}) => name).join(', ')}: this cannot be undone.`} onClose=${() => setRemoving(null)}
+        text=${html`${removing.map(({name}, i) => html`${i > 0 && ', '}<bdi>${name}</bdi>`)}: this cannot be undone.`} onClose=${() => setRemoving(null)}
         onConfirm=${() => {
           const ids = removing.map(({id}) => id);
           onChoose(chosen.filter((id) => !ids.includes(id)));

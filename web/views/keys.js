@@ -96,7 +96,7 @@ function ChangeKey({keyOf: key, onChanged, onClose}) {
     }
   };
   return html`
-    <${Dialog} title=${`Change ${key.name}`} onClose=${onClose}>
+    <${Dialog} title=${html`Change <bdi>${key.name}</bdi>`} onClose=${onClose}>
       <form class="stack" onSubmit=${submit}>
         <${Grant} ...${grant} onChange=${(changes) => setGrant({...grant, ...changes})} />
         <p class="hint">A change holds from the next request on. Name, tenant and end of a key cannot be changed: make another key, then revoke this one.</p>
@@ -115,7 +115,7 @@ function Secret({made, onClose}) {
     return () => window.removeEventListener('beforeunload', onLeave);
   }, []);
   return html`
-    <${Dialog} title=${`The key of ${made.key.name}`} onRefuse=${() => setRefused(true)}>
+    <${Dialog} title=${html`The key of <bdi>${made.key.name}</bdi>`} onRefuse=${() => setRefused(true)}>
       <p>Copy it now and store it where only its user finds it. The server keeps no copy and cannot show it again.</p>
       <pre class="block wrap" tabindex="0">${made.secret}</pre>
       ${refused && html`<p class="error-text" role="alert">Is it stored? Then choose “I have stored it”: nothing can show the key again.</p>`}
@@ -146,7 +146,11 @@ export function KeysView({caller}) {
     if (made !== null) setDialog({kind: 'secret', made});
   };
   const revoke = async (key) => {
-    if (await change(`admin/keys/${encodeURIComponent(key.id)}`, {method: 'DELETE'}) !== null) notify(`${key.name} is revoked`);
+    const done = await change(`admin/keys/${encodeURIComponent(key.id)}`, {method: 'DELETE'});
+    if (done === null) return;
+    // A server whose disk is full revokes in memory and tries to write it again.
+    if (done.written === false) notify(`${key.name} is revoked, but this is not written yet: a restart of the server now would undo it`, 'bad');
+    else notify(`${key.name} is revoked`);
   };
   const button = (kind, title, key, className, hint) => html`
     <button type="button" class=${`small ${className}`} aria-label=${`${title} ${key.name}`} title=${hint} onClick=${() => setDialog({kind, key})}>${title}</button>`;
@@ -178,10 +182,10 @@ export function KeysView({caller}) {
       ${dialog?.kind === 'change' && html`
         <${ChangeKey} keyOf=${dialog.key} onClose=${close} onChanged=${() => { notify(`${dialog.key.name} is changed`); close(); refresh(); }} />`}
       ${dialog?.kind === 'rotate' && html`
-        <${Confirm} title=${`Make a new key for ${dialog.key.name}?`} action="Make a new key" danger=${false} onConfirm=${() => rotate(dialog.key)} onClose=${close}
+        <${Confirm} title=${html`Make a new key for <bdi>${dialog.key.name}</bdi>?`} action="Make a new key" danger=${false} onConfirm=${() => rotate(dialog.key)} onClose=${close}
                     text="It may do the same. The key of now works for seven days more, so that its users have time to take the new one." />`}
       ${dialog?.kind === 'revoke' && html`
-        <${Confirm} title=${`Revoke ${dialog.key.name}?`} action="Revoke" onConfirm=${() => revoke(dialog.key)} onClose=${close}
+        <${Confirm} title=${html`Revoke <bdi>${dialog.key.name}</bdi>?`} action="Revoke" onConfirm=${() => revoke(dialog.key)} onClose=${close}
                     text=${`${dialog.key.id === caller.id ? 'It is the key that you are signed in with. ' : ''}Whoever uses it is refused within a second, and what it began ends. This cannot be undone.`} />`}
     </div></div>`;
 }
