@@ -227,11 +227,11 @@ function formatButton() {
 }
 
 // Keeps the elements of a text that grows: only blocks that changed are made again, so that a selection and the place of a
-// scrolled code block stay. Behind them stands what there was no time for (components/markdown.js listens to its button).
+// scrolled code block stay. Behind them stands what there was no time for, with a button (components/markdown.js listens to it).
 export class MarkdownView {
   #blocks = [];      // {raw, nodes}
   #waiting = {tokens: [], rest: '', links: Object.create(null)};
-  #tail = [];        // elements of what waits
+  #tail = null;      // the element with a button and what waits
   #isPatient = false;  // the reader has asked for all
   #timer = 0;
 
@@ -288,7 +288,7 @@ export class MarkdownView {
   }
 
   #add(raw, nodes) {
-    for (const node of nodes) this.container.insertBefore(node, this.#tail[0] ?? null);
+    for (const node of nodes) this.container.insertBefore(node, this.#tail);
     this.#blocks.push({raw, nodes});
   }
 
@@ -308,11 +308,27 @@ export class MarkdownView {
   }
 
   #showTail() {
-    for (const node of this.#tail) node.remove();
     const {tokens, rest} = this.#waiting;
-    const text = tokens.map(({raw}) => raw).join('\n') + rest;
-    this.#tail = text === '' ? [] : [...plain(text), formatButton()];
-    this.container.append(...this.#tail);
-    if (text !== '' && this.#isPatient) this.#timer = setTimeout(() => { if (this.container.isConnected) this.showAll(); });
+    const text = [...tokens.map(({raw}) => raw.trimEnd()), rest].join('\n\n').trimEnd();
+    const hadFocus = this.#tail !== null && this.#tail.contains(document.activeElement);
+    if (text === '') {
+      this.#tail?.remove();
+      this.#tail = null;
+      if (!hadFocus) return;
+      this.container.tabIndex = -1;
+      this.container.focus({preventScroll: true});
+      return;
+    }
+    if (this.#tail === null) {
+      this.#tail = document.createElement('div');
+      this.#tail.append(formatButton());
+      this.container.append(this.#tail);
+    }
+    const [button, shown] = this.#tail.childNodes;
+    shown?.remove();
+    button.after(...plain(text));
+    if (!this.#isPatient) return;
+    button.textContent = 'Formatting…';
+    this.#timer = setTimeout(() => { if (this.container.isConnected) this.showAll(); });
   }
 }
