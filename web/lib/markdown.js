@@ -218,12 +218,15 @@ function make({type, raw}, links, meter) {
   }
 }
 
-function formatButton() {
+function headOfRest() {
   const button = document.createElement('button');
   button.type = 'button';
   button.className = 'small format-rest';
   button.textContent = 'Format the rest';
-  return button;
+  const head = document.createElement('div');
+  head.className = 'rest-head';
+  head.append(button);
+  return head;
 }
 
 // Keeps the elements of a text that grows: only blocks that changed are made again, so that a selection and the place of a
@@ -321,14 +324,14 @@ export class MarkdownView {
     }
     if (this.#tail === null) {
       this.#tail = document.createElement('div');
-      this.#tail.append(formatButton());
+      this.#tail.append(headOfRest());
       this.container.append(this.#tail);
     }
-    const [button, shown] = this.#tail.childNodes;
+    const [head, shown] = this.#tail.childNodes;
     shown?.remove();
-    button.after(...plain(text));
+    head.after(...plain(text));
     if (!this.#isPatient) return;
-    button.textContent = 'Formatting…';
+    head.firstChild.textContent = 'Formatting…';
     this.#timer = setTimeout(() => { if (this.container.isConnected) this.showAll(); });
   }
 }
