@@ -174,8 +174,8 @@ class Views(ViewsCase):
         expect(page.get_by_role("rowheader", name="other")).to_be_visible()
         # Patterns of the server that are none of the browser's are not checked.
         self.assertEqual(page.evaluate("""async () => {
-            const {faultsOf} = await import('/web/lib/json_schema.js');
-            return [['a-b', '\\\\-'], ['ab', '\\\\-'], ['x', '(?P<name>a)']].map(([text, pattern]) => faultsOf(text, {pattern}).length);
+            const {check} = await import('/web/lib/json_schema.js');
+            return [['a-b', '\\\\-'], ['ab', '\\\\-'], ['x', '(?P<name>a)']].map(([text, pattern]) => check(text, {pattern}).faults.length);
         }"""), [0, 1, 0])
 
     def test_tabs_share_settings(self):
