@@ -39,7 +39,7 @@ function Failures({run, name}) {
 // What limits the trust in a run.
 function doubts(run) {
   return [
-    run.others > 0 && `Up to ${count(run.others)} requests of others ran or waited during it.`,
+    run.others > 0 && `Up to ${run.others === 1 ? 'one request' : `${count(run.others)} requests`} of others ran or waited during it.`,
     run.hidden && 'Its tab was hidden for a time, in which browsers slow pages down.',
     run.ended === 'stopped' && 'It was stopped: rounds that had not ended are missing.',
     run.ended === 'time' && 'It reached its time limit: rounds that had not ended are missing.',
