@@ -58,7 +58,8 @@ Result<std::string> WebBaseFrom(const Settings& settings) {
   if (base.empty()) return base;
   if (!base.starts_with('/') || !segments || !std::all_of(base.begin(), base.end(), fits))
     return BadValue("web-base", "--web-base must be a path such as /tutti, not " + Quote(base, 64));
-  // Its beginning is cut off each path, which would be another one then.
+  // The server removes it from the beginning of each path, so a route that begins with it would not
+  // be found.
   const std::string below = base + "/";
   for (const http::Route& route : http::Routes()) {
     if ((std::string(route.pattern) + "/").starts_with(below))

@@ -5,7 +5,7 @@ import {count} from '../lib/format.js';
 const isBlank = (content) => content === '' || content === null || content === undefined || content === false;
 
 // `columns`: {title, number, className}; `rows`: {key, cells, actions}, a cell for each column, of which the first is the head
-// of its row. Roles are named because the cards are no tables for a browser. If what has the focus is removed from a row,
+// of its row. Roles are given because browsers do not treat the cards as a table. If what has the focus is removed from a row,
 // perhaps a button whose action was carried out, the focus goes to the head of the row.
 export function Table({label, columns, rows}) {
   const region = useRef(null);

@@ -30,7 +30,7 @@ const EMPTY = {
   reconnecting: false, openCalls: [],
 };
 
-// Of a message or a request: no other page has chosen it.
+// A new id for a message or a request; random, so that no other page chooses the same.
 const newId = () => `page-${[...crypto.getRandomValues(new Uint8Array(12))].map((byte) => byte.toString(16).padStart(2, '0')).join('')}`;
 
 function titleOf(message) {
@@ -349,7 +349,7 @@ export class ChatSession {
     this.#items.addSystem(first);
   }
 
-  // `message`: the id of the input, by which the server knows it again.
+  // `message`: the id of the input; the server recognises a repeated message by it.
   async #run(input, model, settings, message = newId()) {
     const {signal} = this.#cancel;
     const {id} = this.state.value;
