@@ -150,7 +150,7 @@ function App() {
       </main>
       ${ends && html`
         <${Dialog} title="Sign in again" onClose=${() => { if (session.value.needed) signOut(); }}>
-          <p>Your key works no more. Sign in with another one to go on: what is shown stays.</p>
+          <p>Your key no longer works. Sign in with another key to continue; what is shown stays.</p>
           <${SignInForm} why=${why} />
         <//>`}
       <${Toasts} />
