@@ -3,6 +3,7 @@ import concurrent.futures
 import json
 import os
 import signal
+import socket
 import ssl
 import subprocess
 import tempfile
@@ -114,6 +115,40 @@ shadow_share = 0.5
             self.assertNotIn("serving", ended.stdout)
 
 
+class PausedHandshake:
+    """A TLS client that has sent half of its first message."""
+
+    def __init__(self, port):
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        self.read, self.written = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self.tls = context.wrap_bio(self.read, self.written)
+        self.socket = socket.create_connection(("127.0.0.1", port), timeout=STEP_S)
+        self.advance()
+        hello = self.written.read()
+        self.socket.sendall(hello[:len(hello) // 2])
+        self.rest = hello[len(hello) // 2:]
+
+    def advance(self):
+        try:
+            self.tls.do_handshake()
+            return True
+        except ssl.SSLWantReadError:
+            return False
+
+    def end(self):
+        """Goes on. Returns the certificate of the server."""
+        with self.socket:
+            self.socket.sendall(self.rest)
+            while not self.advance():
+                self.socket.sendall(self.written.read())
+                self.read.write(self.socket.recv(1 << 16) or self.fail())
+            return ssl.DER_cert_to_PEM_cert(self.tls.getpeercert(binary_form=True)).strip()
+
+    def fail(self):
+        raise AssertionError(f"{self.socket.getpeername()} ended the handshake")
+
+
 class Reload(Reloaded):
     def test_limits_change_and_other_options_are_reported(self):
         server = self.serve("limits.tenant_requests_per_minute = 0\n", "--store", self.path("store"))
@@ -205,10 +240,13 @@ class Reload(Reloaded):
             with open(self.path(name)) as file:
                 return file.read().strip()
 
+        # Connections that came just before were cut in their handshake.
+        begun = [PausedHandshake(port) for port in (server.port, grpc_port)]
         self.assertEqual(shown(), text("first.pem"))
         install("second")
         server.process.send_signal(signal.SIGHUP)
         eventually(lambda: shown() == text("second.pem"))
+        self.assertEqual({one.end() for one in begun}, {text("first.pem")})
         # A key that does not fit its certificate changes nothing.
         with open(self.path("first.key")) as source:
             self.write(source.read(), "server.key")

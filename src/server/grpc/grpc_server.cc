@@ -18,6 +18,7 @@
 #include <memory>
 #include <new>
 #include <optional>
+#include <semaphore>
 #include <sstream>
 #include <string_view>
 #include <system_error>
@@ -288,12 +289,13 @@ class RetiredServers {
   RetiredServers() { servers_.reserve(kMost); }
   ~RetiredServers() { End(); }
 
-  // Clients are told to connect again. Their calls end as they began, within `limit`. Without a
-  // thread for it, they stay connected.
+  // Clients are told to connect again once new connections have ended their handshakes, which a
+  // shutdown would cut. Their calls end as they began, within `limit`. Without a thread for it,
+  // they stay connected.
   void Add(std::shared_ptr<LibraryServer> server, Duration limit) {
     std::erase_if(servers_, [](Retired& one) {
-      const bool ended = one.ended->load();
-      if (ended) one.waits.join();
+      const bool ended = one.wait->ended.load();
+      if (ended) one.thread.join();
       return ended;
     });
     // Certificates may be replaced each minute, and calls may last for a day.
@@ -301,22 +303,28 @@ class RetiredServers {
       servers_.front().End();
       servers_.erase(servers_.begin());
     }
-    Retired one{.server = std::move(server), .ended = std::make_shared<std::atomic<bool>>(false)};
+    Retired one{.server = std::move(server), .wait = std::make_shared<Wait>()};
     try {
-      one.waits = std::thread([server = one.server, ended = one.ended, limit] {
+      one.thread = std::thread([server = one.server, wait = one.wait, limit] {
         NameThread("tutti-grpc-old");
+        (void)wait->hurry.try_acquire_for(std::min<Duration>(kHandshakes, limit));
         server->Shutdown(limit);
-        ended->store(true);
+        wait->ended.store(true);
       });
     } catch (const std::system_error&) {
     }
     servers_.push_back(std::move(one));
   }
 
+  // Handshakes are waited for no longer.
+  void Hurry() {
+    for (const Retired& one : servers_) one.wait->hurry.release();
+  }
+
   // Whether all calls have ended, of those that are waited for.
   bool AllEnded() const {
     return std::all_of(servers_.begin(), servers_.end(), [](const Retired& one) {
-      return one.ended->load() || !one.waits.joinable();
+      return one.wait->ended.load() || !one.thread.joinable();
     });
   }
 
@@ -328,18 +336,24 @@ class RetiredServers {
 
  private:
   static constexpr size_t kMost = 8;
+  static constexpr Duration kHandshakes = std::chrono::seconds(1);  // a handshake takes 5 ms
+  struct Wait {
+    std::counting_semaphore<> hurry{0};
+    std::atomic<bool> ended{false};
+  };
   struct Retired {
     std::shared_ptr<LibraryServer> server;
-    std::shared_ptr<std::atomic<bool>> ended;
-    std::thread waits = {};
+    std::shared_ptr<Wait> wait;
+    std::thread thread = {};
 
     void End() {
-      if (!waits.joinable()) return server->End();
-      while (!ended->load()) {  // the thread may not have begun
+      if (!thread.joinable()) return server->End();
+      wait->hurry.release();
+      while (!wait->ended.load()) {  // the thread may not have begun
         server->CancelCalls();
         std::this_thread::sleep_for(std::chrono::milliseconds(5));
       }
-      waits.join();
+      thread.join();
     }
   };
   std::vector<Retired> servers_;
@@ -431,6 +445,7 @@ struct GrpcServer::Impl {
     const bool idle = context.active.load() == 0;
     current->Shutdown(limit);
     const MutexLock lock(mutex);
+    retired.Hurry();
     while (!retired.AllEnded() && context.deps.clock->Now() < end)
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
     retired.End();
