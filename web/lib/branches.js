@@ -1,7 +1,7 @@
 // Branches of a chat. Each one is a conversation of its own, which the server forked from another one: its `parent` says so.
 // Metadata alone proves nothing, because every client may write it: a fork is a branch if this page made it from that parent.
 // Its metadata has `parent`, the conversation it was forked from, and `after`, the last item that both share, '' if there is
-// none. Messages that follow the same item are branches at the same place.
+// none. Messages that follow the same item are branches at the same place. `made`, in ms, orders those of the same second.
 //
 // `listed`: conversations with id, metadata and parent, the last used one first.
 
@@ -9,7 +9,7 @@ const byId = (listed) => new Map(listed.map((each) => [each.id, each]));
 
 export const isBranch = ({metadata, parent}) => parent !== undefined && metadata.parent === parent.id;
 
-export const newBranch = (id, {title = ''}, after) => ({title, parent: id, after});
+export const newBranch = (id, {title = ''}, after) => ({title, parent: id, after, made: String(Date.now())});
 
 // The conversation and those it was forked from, up to the first one or one that is not listed. Data that is wrong may go round.
 function lineOf(id, known) {
@@ -20,13 +20,15 @@ function lineOf(id, known) {
   return line;
 }
 
+const byAge = (a, b) => a.created_at - b.created_at || (Number(a.metadata.made) || 0) - (Number(b.metadata.made) || 0);
+
 // The conversations with different messages behind the item `after`, oldest first; only `id` if there is one.
 export function variantsOf(id, after, listed) {
   const known = byId(listed);
   const line = lineOf(id, known);
   const root = line.at(-1);
   const forks = listed.filter((each) => isBranch(each) && each.metadata.after === after && lineOf(each.id, known).at(-1) === root)
-      .sort((a, b) => a.created_at - b.created_at);
+      .sort(byAge);
   if (forks.length === 0) return {ids: [id], current: 0};
   const ids = forks.map((fork) => fork.id);
   ids.unshift(lineOf(ids[0], known).find((each) => !ids.includes(each)));
