@@ -17,7 +17,7 @@
 #include "cli/number_option.h"
 #include "cli/pull.h"
 #include "cli/text_lines.h"
-#include "protocol/encoding/call.h"
+#include "protocol/encoding/errors.h"
 #include "protocol/json/json_writer.h"
 
 namespace tutti::cli {

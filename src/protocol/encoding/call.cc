@@ -24,21 +24,6 @@ Status AddIds(const JsonArray& array, const std::string& param, EncodingCall* ca
 
 }  // namespace
 
-std::optional<size_t> BlamedInput(std::string_view param) {
-  constexpr std::string_view kOne = "input[";
-  if (!param.starts_with(kOne) || !param.ends_with(']')) return std::nullopt;
-  param.remove_prefix(kOne.size());
-  param.remove_suffix(1);
-  return ParseNumber<size_t>(param);
-}
-
-Status BlameList(const std::string& list, Status status) {
-  if (status.param() == "input") return std::move(status).WithParam(list);
-  const std::optional<size_t> index = BlamedInput(status.param());
-  if (!index.has_value()) return status;
-  return std::move(status).WithParam(ElementPath(list, *index));
-}
-
 std::string InputParam(const EncodingCall& call, size_t index) {
   if (call.kind == EncodingKind::kTeiSimilarity) {
     if (index == 0) return call.input_name + ".source_sentence";
@@ -52,11 +37,6 @@ Status BlameInput(const EncodingCall& call, Status status) {
   const std::optional<size_t> index = BlamedInput(status.param());
   if (!index.has_value()) return status;
   return std::move(status).WithParam(InputParam(call, *index));
-}
-
-Status RanksNothing(const std::string& model) {
-  return BadValue("model",
-                  "model " + model + " ranks nothing: it is no cross-encoder with one label");
 }
 
 Result<const api::ModelInfo*> ChooseModel(const EncodingCall& call,

@@ -12,21 +12,11 @@
 #include "api/encoding.h"
 #include "api/types.h"
 #include "base/status.h"
+#include "protocol/encoding/errors.h"
 #include "protocol/json/json.h"
 #include "protocol/schema/checked_object.h"
 
 namespace tutti::protocol {
-
-// --- names of inputs in errors ---
-//
-// api::Inference calls the inputs "input" and "input[3]"; clients get the name of the field in
-// their request.
-
-// 3 for "input[3]"; nullopt for any other `param`.
-std::optional<size_t> BlamedInput(std::string_view param);
-
-// Replaces "input" by `list` and "input[3]" by "list[3]"; other errors are not changed.
-Status BlameList(const std::string& list, Status status);
 
 // --- the call ---
 
@@ -75,9 +65,6 @@ Status BlameInput(const EncodingCall& call, Status status);
 // is asked for.
 Result<const api::ModelInfo*> ChooseModel(const EncodingCall& call,
                                           std::span<const api::ModelInfo> models);
-
-// The refusal of a model that gives other scores than one for each pair.
-Status RanksNothing(const std::string& model);
 
 // --- reading texts, token ids and pairs to api::EncodeInput ---
 //
