@@ -2,6 +2,7 @@
 #pragma once
 
 #include "tutti/batch.h"      // IWYU pragma: export
+#include "tutti/encoder.h"    // IWYU pragma: export
 #include "tutti/error.h"      // IWYU pragma: export
 #include "tutti/generator.h"  // IWYU pragma: export
 #include "tutti/handler.h"    // IWYU pragma: export

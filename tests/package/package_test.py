@@ -113,6 +113,9 @@ class Package:
         assert "8: failed, empty_prompt" in batch, batch
         assert sum(capital in "\n".join(batch) for capital in ("Paris", "Rome", "Madrid", "Tokyo")) >= 2, batch
 
+        ranked = example("embed", "ab", "ba", "ab").splitlines()  # by vectors of the model that generates
+        assert re.fullmatch(r"(1|0\.99\d*|1\.0\d*)  ab", ranked[0]) and ranked[1].endswith("  ba"), ranked
+
         *answers, kept, said = example("pool").rstrip("\n").split("\n")
         assert re.fullmatch(r"kept for the next: [1-4]", kept), kept
         assert said == "the handler said: enough", said
