@@ -79,6 +79,12 @@ TUTTI_API tutti_options* tutti_options_new(const char* model);
  * "max-num-seqs", "kv-cache-bytes", ... Names and values are checked by tutti_model_load
  * (unknown_parameter, invalid_value). */
 TUTTI_API tutti_code tutti_options_set(tutti_options* options, const char* name, const char* value);
+/* `progress` is called by tutti_model_load and tutti_encoder_load on the thread that loads, with
+ * the bytes packed so far and the total. It returns 0 to go on; any other value ends the load with
+ * code TUTTI_ABORTED and reason "handler_failed". NULL: none. */
+TUTTI_API tutti_code tutti_options_progress(tutti_options* options,
+                                            int (*progress)(void* user, size_t done, size_t total),
+                                            void* user);
 TUTTI_API void tutti_options_free(tutti_options* options);
 
 TUTTI_API tutti_code tutti_model_load(const tutti_options* options, tutti_model** model,
@@ -88,6 +94,7 @@ TUTTI_API void tutti_model_free(tutti_model* model);
 TUTTI_API int tutti_model_context(
     const tutti_model* model); /* tokens, prompt and output together */
 TUTTI_API int tutti_model_vocabulary(const tutti_model* model); /* tokens */
+TUTTI_API const char* tutti_model_name(const tutti_model* model);
 
 /* Writes at most `capacity` token ids to `ids`, and the number of all ids to `count`; `ids` may be
  * NULL with capacity 0. Begin-of-text is added if the model file demands it. Special tokens that
@@ -98,6 +105,10 @@ TUTTI_API tutti_code tutti_tokenize(const tutti_model* model, const char* text, 
 /* Special tokens are spelled out. `text` is freed by tutti_string_free. */
 TUTTI_API tutti_code tutti_detokenize(const tutti_model* model, const int32_t* ids, size_t count,
                                       char** text, tutti_error** error);
+/* The chat of `request` as the model's chat template writes it. `text` as above.
+ * TUTTI_INVALID_ARGUMENT: the request has no chat. */
+TUTTI_API tutti_code tutti_render(const tutti_model* model, const tutti_request* request,
+                                  char** text, tutti_error** error);
 TUTTI_API void tutti_string_free(char* text);
 
 /* --- requests: a request may be used several times --- */
@@ -136,6 +147,10 @@ TUTTI_API tutti_code tutti_request_tool_choice(tutti_request* request, tutti_too
  * to a new assistant message without text. */
 TUTTI_API tutti_code tutti_request_tool_call(tutti_request* request, const char* id,
                                              const char* name, const char* arguments);
+/* Sets what the assistant thought before the last message, which is the assistant's. */
+TUTTI_API tutti_code tutti_request_reasoning(tutti_request* request, const char* text);
+/* Options of the chat template: a JSON object, such as {"enable_thinking": false}. */
+TUTTI_API tutti_code tutti_request_template_arguments(tutti_request* request, const char* json);
 /* Adds the result of the call with that id. */
 TUTTI_API tutti_code tutti_request_tool_result(tutti_request* request, const char* id,
                                                const char* content);
@@ -154,8 +169,10 @@ TUTTI_API tutti_code tutti_request_constrain(tutti_request* request, tutti_const
                                              const char* text);
 
 /* Sets a parameter by name: temperature top_p top_k min_p repetition_penalty presence_penalty
- * frequency_penalty seed max_tokens min_tokens ignore_eos skip_special_tokens logprobs n timeout_ms
- * max_reasoning_tokens. TUTTI_INVALID_ARGUMENT: unknown name, or a number that the type cannot
+ * frequency_penalty seed max_tokens min_tokens ignore_eos skip_special_tokens
+ * include_stop_in_output logprobs prompt_logprobs n timeout_ms max_reasoning_tokens
+ * truncate_prompt_tokens use_prefix_cache; of a conversation: add_generation_prompt
+ * continue_final_message. TUTTI_INVALID_ARGUMENT: unknown name, or a number that the type cannot
  * hold; ranges are checked when the request is used. */
 TUTTI_API tutti_code tutti_request_set(tutti_request* request, const char* name, double value);
 TUTTI_API tutti_code tutti_request_seed(tutti_request* request, int64_t seed); /* all 64 bits */
@@ -163,14 +180,19 @@ TUTTI_API tutti_code tutti_request_stop(tutti_request* request,
                                         const char* text); /* one more stop string */
 TUTTI_API tutti_code tutti_request_stop_token(tutti_request* request, int32_t id);
 TUTTI_API tutti_code tutti_request_logit_bias(tutti_request* request, int32_t id, float bias);
+/* One more token that may be drawn; without any, all may. */
+TUTTI_API tutti_code tutti_request_allow_token(tutti_request* request, int32_t id);
+TUTTI_API tutti_code tutti_request_ban_token(tutti_request* request, int32_t id); /* never drawn */
 
 /* --- generating --- */
 typedef struct tutti_token {
-  int32_t id;        /* -1: text that was held back until the end */
-  int32_t choice;    /* index of the answer, 0 to n - 1 */
-  const char* text;  /* whole characters only; valid until the next call on the same handle */
-  size_t text_bytes; /* without the final zero */
-  float logprob;     /* NAN unless asked for */
+  int32_t id;            /* -1: text that was held back until the end */
+  int32_t choice;        /* index of the answer, 0 to n - 1 */
+  const char* text;      /* whole characters only; valid until the next call on the same handle */
+  size_t text_bytes;     /* without the final zero */
+  float logprob;         /* NAN unless asked for */
+  const char* reasoning; /* as `text`: what belongs to the model's reasoning */
+  size_t reasoning_bytes;
 } tutti_token;
 
 /* Callback for each piece. TUTTI_OK continues; TUTTI_CANCELLED stops, which is not an error; any
@@ -187,6 +209,8 @@ TUTTI_API tutti_code tutti_submit(const tutti_model* model, const tutti_request*
                                   tutti_job** job, tutti_error** error);
 TUTTI_API int tutti_job_next(tutti_job* job,
                              tutti_token* token); /* blocks; 1, or 0 after the last piece */
+/* Waits for at most `milliseconds`: 1, 0 after the last piece, or -1 if there was none in time. */
+TUTTI_API int tutti_job_next_for(tutti_job* job, int milliseconds, tutti_token* token);
 TUTTI_API void tutti_job_cancel(tutti_job* job);
 TUTTI_API tutti_code tutti_job_join(tutti_job* job, tutti_completion** completion,
                                     tutti_error** error);
@@ -229,9 +253,75 @@ typedef struct tutti_tool_call {
 /* `index` counts from 0. TUTTI_OUT_OF_RANGE: there is no such call. */
 TUTTI_API tutti_code tutti_completion_tool_call(const tutti_completion* completion, int choice,
                                                 int index, tutti_tool_call* call);
+/* What ended the choice: the stop string, or NULL; the stop token, or -1. Neither: the model's end
+ * of text, or another reason than TUTTI_STOP. */
+TUTTI_API const char* tutti_completion_stop_text(const tutti_completion* completion, int choice);
+TUTTI_API int32_t tutti_completion_stop_token(const tutti_completion* completion, int choice);
+
+typedef struct tutti_logprob {
+  int32_t id;
+  float logprob;     /* natural logarithm, before bias, penalties and temperature; NAN for the first
+                      * token of a prompt */
+  const char* bytes; /* the token's own bytes, not always valid UTF-8; none for that one */
+  size_t byte_count;
+} tutti_logprob;
+/* The token at `position` (from 0) of a choice, or of the prompt with `choice` -1, and behind it
+ * the most probable ones in order, as many as "logprobs" or "prompt_logprobs" asked for. Writes at
+ * most `capacity` of them to `entries`, which may be NULL with capacity 0, and the number of all to
+ * `count`. TUTTI_OUT_OF_RANGE: there is no such position, or none was asked for. */
+TUTTI_API tutti_code tutti_completion_logprobs(const tutti_completion* completion, int choice,
+                                               size_t position, tutti_logprob* entries,
+                                               size_t capacity, size_t* count);
+/* Of the prompt's tokens, those that the prefix cache had. */
+TUTTI_API int tutti_completion_cached_tokens(const tutti_completion* completion);
 TUTTI_API int tutti_completion_prompt_tokens(const tutti_completion* completion);
 TUTTI_API int tutti_completion_completion_tokens(const tutti_completion* completion);
 TUTTI_API void tutti_completion_free(tutti_completion* completion);
+
+/* --- vectors and scores of texts --- */
+typedef struct tutti_encoder tutti_encoder; /* may be used by several threads at once */
+
+TUTTI_API tutti_code tutti_encoder_load(const tutti_options* options, tutti_encoder** encoder,
+                                        tutti_error** error);
+TUTTI_API void tutti_encoder_free(tutti_encoder* encoder);
+TUTTI_API const char* tutti_encoder_name(const tutti_encoder* encoder);
+TUTTI_API int tutti_encoder_context(const tutti_encoder* encoder);    /* tokens of one text */
+TUTTI_API int tutti_encoder_dimensions(const tutti_encoder* encoder); /* 0: it gives no vectors */
+TUTTI_API int tutti_encoder_pairs(const tutti_encoder* encoder);      /* 1: a cross-encoder */
+/* Labels of a classifier, 0: it gives no scores; and the name of each, NULL behind the last. */
+TUTTI_API int tutti_encoder_labels(const tutti_encoder* encoder);
+TUTTI_API const char* tutti_encoder_label(const tutti_encoder* encoder, int index);
+/* The names of prompts that can be put before a text, NULL behind the last. */
+TUTTI_API const char* tutti_encoder_prompt(const tutti_encoder* encoder, int index);
+
+/* Where all bytes are 0 these are the defaults. */
+typedef struct tutti_encode_options {
+  int normalize;  /* vectors to length 1: 1; as the model leaves them: -1; 0: its default */
+  int dimensions; /* leading components, of models trained for it; 0: all */
+  const char* prompt_name; /* NULL: the model's default */
+  int truncate;            /* 1: read the beginning of a text that is too long */
+  int raw_scores;          /* 1: scores without sigmoid or softmax */
+} tutti_encode_options;
+
+/* The functions below block. `options` may be NULL. Errors name a text by its position:
+ * "texts[3]". */
+
+/* Writes a vector for each text to `vectors`: `count` rows of `options->dimensions` floats, or of
+ * tutti_encoder_dimensions where that is 0. `tokens`, which may be NULL, gets the number of tokens
+ * read of each text. */
+TUTTI_API tutti_code tutti_embed(const tutti_encoder* encoder, const char* const* texts,
+                                 size_t count, const tutti_encode_options* options, float* vectors,
+                                 int32_t* tokens, tutti_error** error);
+/* Writes to `scores`, `count` floats, how well each document answers the query; more is better. */
+TUTTI_API tutti_code tutti_rank(const tutti_encoder* encoder, const char* query,
+                                const char* const* documents, size_t count,
+                                const tutti_encode_options* options, float* scores,
+                                tutti_error** error);
+/* Writes to `scores` the score of each label for each text: `count` rows of tutti_encoder_labels
+ * floats. */
+TUTTI_API tutti_code tutti_classify(const tutti_encoder* encoder, const char* const* texts,
+                                    size_t count, const tutti_encode_options* options,
+                                    float* scores, tutti_error** error);
 
 #ifdef __cplusplus
 }

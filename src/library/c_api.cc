@@ -1,5 +1,4 @@
-// The C interface over the public C++ one: translation of values, and a wall that no exception
-// passes.
+// The C interface of generating, over the public C++ one: translation of values.
 #include "tutti/c_api.h"
 
 #include <cmath>
@@ -10,37 +9,13 @@
 #include <string_view>
 #include <utility>
 
-#include "tutti/tutti.h"
-
-struct tutti_error {
-  tutti::Error error;
-};
-struct tutti_options {
-  tutti::ModelOptions options;
-};
-struct tutti_model {
-  tutti::Model model;
-};
-struct tutti_request {
-  tutti::Request request;
-};
-struct tutti_completion {
-  tutti::Completion completion;
-};
-struct tutti_job {
-  tutti::Job job;
-  tutti::Token token;  // what tutti_token::text points into
-};
-struct tutti_state {
-  tutti::Model model;
-  tutti::StepState state;
-  std::string text;
-};
+#include "library/c_handles.h"
 
 namespace {
 
 using tutti::Error;
 using tutti::ErrorCode;
+using tutti::library::CodeOf, tutti::library::Fail, tutti::library::Guarded, tutti::library::Null;
 
 // One list of codes behind both: CodeOf casts.
 constexpr std::pair<tutti_code, ErrorCode> kCodes[] = {
@@ -69,50 +44,15 @@ constexpr bool CodesAgree() {
 }
 static_assert(CodesAgree());
 
-tutti_code CodeOf(const Error& error) { return static_cast<tutti_code>(error.code()); }
-
-tutti_code Fail(Error failure, tutti_error** error) noexcept {
-  const tutti_code code = CodeOf(failure);
-  if (error != nullptr) *error = new (std::nothrow) tutti_error{std::move(failure)};
-  return code;
-}
-
-tutti_code Null(const char* name, tutti_error** error) {
-  return Fail(
-      Error(ErrorCode::kInvalidArgument, "invalid_value", std::string(name) + " must not be NULL"),
-      error);
-}
-
-// Runs `body`, which returns a tutti_code; what it throws (no memory) is a code too.
-template <typename Body>
-tutti_code Guarded(tutti_error** error, Body body) noexcept {
-  if (error != nullptr) *error = nullptr;
-  try {
-    return body();
-  } catch (const std::bad_alloc&) {
-    // Short enough to need no memory themselves.
-    return Fail(Error(ErrorCode::kResourceExhausted, "internal_error", "out of memory"), error);
-  } catch (...) {
-    return Fail(Error(ErrorCode::kInternal, "internal_error", ""), error);
-  }
-}
-
-// The same for a body that returns nothing: the code is TUTTI_OK where it ends.
-template <typename Body>
-tutti_code Guarded(Body body) noexcept {
-  return Guarded(nullptr, [&] {
-    body();
-    return TUTTI_OK;
-  });
-}
-
 tutti_token View(const tutti::Token& token) {
   return {.id = token.id,
           .choice = token.choice,
           .text = token.text.c_str(),
           .text_bytes = token.text.size(),
           .logprob = token.logprobs ? token.logprobs->chosen.logprob
-                                    : std::numeric_limits<float>::quiet_NaN()};
+                                    : std::numeric_limits<float>::quiet_NaN(),
+          .reasoning = token.reasoning.c_str(),
+          .reasoning_bytes = token.reasoning.size()};
 }
 
 tutti_code Deliver(tutti::Expected<tutti::Completion> result, tutti_completion** completion,
@@ -120,13 +60,6 @@ tutti_code Deliver(tutti::Expected<tutti::Completion> result, tutti_completion**
   if (!result.ok()) return Fail(result.error(), error);
   *completion = new tutti_completion{std::move(*result)};
   return TUTTI_OK;
-}
-
-const tutti::Choice* Find(const tutti_completion* completion, int choice) {
-  if (completion == nullptr || choice < 0) return nullptr;
-  const auto& choices = completion->completion.choices;
-  return static_cast<size_t>(choice) < choices.size() ? &choices[static_cast<size_t>(choice)]
-                                                      : nullptr;
 }
 
 // The number as an int, if it is one.
@@ -142,6 +75,41 @@ tutti::Chat& ChatOf(tutti_request& request) {
   tutti::Prompt& prompt = request.request.prompt;
   if (!std::holds_alternative<tutti::Chat>(prompt)) prompt = tutti::Chat{};
   return std::get<tutti::Chat>(prompt);
+}
+
+// What ends a load whose progress function says so.
+struct Stopped {};
+
+// Freed by tutti_string_free.
+char* Copy(const std::string& text) {
+  char* copy = new char[text.size() + 1];
+  std::memcpy(copy, text.c_str(), text.size() + 1);
+  return copy;
+}
+
+// Sets a parameter that is a flag. False: there is none of that name.
+bool SetFlag(tutti::Request& request, std::string_view name, bool value) {
+  tutti::SamplingParams& s = request.sampling;
+  const std::pair<std::string_view, bool*> flags[] = {
+      {"ignore_eos", &s.ignore_eos},
+      {"skip_special_tokens", &s.skip_special_tokens},
+      {"include_stop_in_output", &s.include_stop_in_output},
+      {"use_prefix_cache", &request.use_prefix_cache}};
+  for (const auto& [key, field] : flags) {
+    if (name != key) continue;
+    *field = value;
+    return true;
+  }
+  auto* const chat = std::get_if<tutti::Chat>(&request.prompt);
+  if (chat == nullptr) return false;
+  if (name == "add_generation_prompt") {
+    chat->add_generation_prompt = value;
+  } else if (name == "continue_final_message") {
+    chat->continue_final_message = value;
+  } else {
+    return false;
+  }
+  return true;
 }
 
 tutti_code SetByName(tutti::Request& request, std::string_view name, double value) {
@@ -163,20 +131,20 @@ tutti_code SetByName(tutti::Request& request, std::string_view name, double valu
   const std::pair<std::string_view, int*> integers[] = {{"top_k", &s.top_k},
                                                         {"min_tokens", &s.min_tokens},
                                                         {"logprobs", &s.logprobs},
+                                                        {"prompt_logprobs", &s.prompt_logprobs},
                                                         {"n", &request.n}};
   for (const auto& [key, field] : integers) {
     if (name != key) continue;
     *field = number;
     return TUTTI_OK;
   }
+  if (SetFlag(request, name, number != 0)) return TUTTI_OK;
   if (name == "seed") {
     s.seed = number;
   } else if (name == "max_tokens") {
     s.max_tokens = number;
-  } else if (name == "ignore_eos") {
-    s.ignore_eos = number != 0;
-  } else if (name == "skip_special_tokens") {
-    s.skip_special_tokens = number != 0;
+  } else if (name == "truncate_prompt_tokens") {
+    request.truncate_prompt_tokens = number;
   } else if (name == "timeout_ms") {
     request.timeout = std::chrono::milliseconds(number);
   } else if (name == "max_reasoning_tokens") {
@@ -215,6 +183,20 @@ tutti_code tutti_options_set(tutti_options* options, const char* name, const cha
   if (options == nullptr || name == nullptr || value == nullptr) return TUTTI_INVALID_ARGUMENT;
   return Guarded([&] { options->options.Set(name, value); });
 }
+tutti_code tutti_options_progress(tutti_options* options,
+                                  int (*progress)(void* user, size_t done, size_t total),
+                                  void* user) {
+  if (options == nullptr) return TUTTI_INVALID_ARGUMENT;
+  return Guarded([&] {
+    if (progress == nullptr) {
+      options->options.OnProgress(nullptr);
+      return;
+    }
+    options->options.OnProgress([progress, user](size_t done, size_t total) {
+      if (progress(user, done, total) != 0) throw Stopped();
+    });
+  });
+}
 void tutti_options_free(tutti_options* options) { delete options; }
 
 tutti_code tutti_model_load(const tutti_options* options, tutti_model** model,
@@ -223,7 +205,7 @@ tutti_code tutti_model_load(const tutti_options* options, tutti_model** model,
     if (options == nullptr || model == nullptr) return Null("options and model", error);
     tutti::Expected<tutti::Model> loaded = tutti::Model::Load(options->options);
     if (!loaded.ok()) return Fail(loaded.error(), error);
-    *model = new tutti_model{std::move(*loaded)};
+    *model = new tutti_model{*loaded, loaded->info().name};
     return TUTTI_OK;
   });
 }
@@ -233,6 +215,10 @@ int tutti_model_context(const tutti_model* model) {
 }
 int tutti_model_vocabulary(const tutti_model* model) {
   return model == nullptr ? 0 : model->model.info().vocabulary;
+}
+
+const char* tutti_model_name(const tutti_model* model) {
+  return model == nullptr ? "" : model->name.c_str();
 }
 
 tutti_code tutti_tokenize(const tutti_model* model, const char* text, int32_t* ids, size_t capacity,
@@ -257,9 +243,24 @@ tutti_code tutti_detokenize(const tutti_model* model, const int32_t* ids, size_t
     }
     const auto decoded = model->model.Detokenize(std::vector<int32_t>(ids, ids + count));
     if (!decoded.ok()) return Fail(decoded.error(), error);
-    char* copy = new char[decoded->size() + 1];
-    std::memcpy(copy, decoded->c_str(), decoded->size() + 1);
-    *text = copy;
+    *text = Copy(*decoded);
+    return TUTTI_OK;
+  });
+}
+
+tutti_code tutti_render(const tutti_model* model, const tutti_request* request, char** text,
+                        tutti_error** error) {
+  return Guarded(error, [&] {
+    if (model == nullptr || request == nullptr || text == nullptr)
+      return Null("model, request and text", error);
+    const auto* chat = std::get_if<tutti::Chat>(&request->request.prompt);
+    if (chat == nullptr) {
+      return Fail(Error(ErrorCode::kInvalidArgument, "invalid_value", "the request has no chat"),
+                  error);
+    }
+    const auto rendered = model->model.Render(*chat);
+    if (!rendered.ok()) return Fail(rendered.error(), error);
+    *text = Copy(*rendered);
     return TUTTI_OK;
   });
 }
@@ -328,6 +329,22 @@ tutti_code tutti_request_tool_call(tutti_request* request, const char* id, const
   });
 }
 
+tutti_code tutti_request_reasoning(tutti_request* request, const char* text) {
+  if (request == nullptr || text == nullptr) return TUTTI_INVALID_ARGUMENT;
+  return Guarded(nullptr, [&] {
+    std::vector<tutti::Message>& messages = ChatOf(*request).messages;
+    if (messages.empty() || messages.back().role != tutti::Role::kAssistant)
+      return TUTTI_INVALID_ARGUMENT;
+    messages.back().reasoning = text;
+    return TUTTI_OK;
+  });
+}
+
+tutti_code tutti_request_template_arguments(tutti_request* request, const char* json) {
+  if (request == nullptr || json == nullptr) return TUTTI_INVALID_ARGUMENT;
+  return Guarded([&] { ChatOf(*request).template_arguments = json; });
+}
+
 tutti_code tutti_request_tool_result(tutti_request* request, const char* id, const char* content) {
   if (request == nullptr || id == nullptr || content == nullptr) return TUTTI_INVALID_ARGUMENT;
   return Guarded([&] {
@@ -383,6 +400,16 @@ tutti_code tutti_request_logit_bias(tutti_request* request, int32_t id, float bi
   return Guarded([&] { request->request.sampling.logit_bias.emplace_back(id, bias); });
 }
 
+tutti_code tutti_request_allow_token(tutti_request* request, int32_t id) {
+  if (request == nullptr) return TUTTI_INVALID_ARGUMENT;
+  return Guarded([&] { request->request.sampling.allowed_token_ids.push_back(id); });
+}
+
+tutti_code tutti_request_ban_token(tutti_request* request, int32_t id) {
+  if (request == nullptr) return TUTTI_INVALID_ARGUMENT;
+  return Guarded([&] { request->request.sampling.banned_token_ids.push_back(id); });
+}
+
 tutti_code tutti_generate(const tutti_model* model, const tutti_request* request,
                           tutti_handler handler, void* user, tutti_completion** completion,
                           tutti_error** error) {
@@ -430,6 +457,18 @@ int tutti_job_next(tutti_job* job, tutti_token* token) {
   return got;
 }
 
+int tutti_job_next_for(tutti_job* job, int milliseconds, tutti_token* token) {
+  if (job == nullptr || token == nullptr) return 0;
+  int got = 0;
+  Guarded([&] {
+    const tutti::NextResult result =
+        job->job.NextFor(std::chrono::milliseconds(milliseconds), &job->token);
+    if (result == tutti::NextResult::kToken) *token = View(job->token);
+    got = result == tutti::NextResult::kToken ? 1 : result == tutti::NextResult::kTimeout ? -1 : 0;
+  });
+  return got;
+}
+
 void tutti_job_cancel(tutti_job* job) {
   if (job != nullptr) job->job.Cancel();
 }
@@ -449,7 +488,7 @@ tutti_code tutti_state_new(const tutti_model* model, const tutti_request* reques
       return Null("model, request and state", error);
     tutti::Expected<tutti::StepState> made = model->model.CreateState(request->request);
     if (!made.ok()) return Fail(made.error(), error);
-    *state = new tutti_state{model->model, std::move(*made), ""};
+    *state = new tutti_state{model->model, std::move(*made), {}};
     return TUTTI_OK;
   });
 }
@@ -461,10 +500,11 @@ tutti_code tutti_state_step(tutti_state* state, tutti_token* token, int* done,
       return Null("state, token and done", error);
     tutti::Expected<tutti::StepResult> result = state->model.Step(state->state);
     if (!result.ok()) return Fail(result.error(), error);
-    state->text = std::move(result->text);
-    *token = View({.id = result->id, .text = "", .logprobs = std::move(result->logprobs)});
-    token->text = state->text.c_str();
-    token->text_bytes = state->text.size();
+    state->token = {.id = result->id,
+                    .text = std::move(result->text),
+                    .logprobs = std::move(result->logprobs),
+                    .reasoning = std::move(result->reasoning)};
+    *token = View(state->token);
     *done = result->done ? 1 : 0;
     return TUTTI_OK;
   });
@@ -478,64 +518,3 @@ tutti_code tutti_state_completion(const tutti_state* state, tutti_completion** c
   });
 }
 void tutti_state_free(tutti_state* state) { delete state; }
-
-int tutti_completion_choices(const tutti_completion* completion) {
-  return completion == nullptr ? 0 : static_cast<int>(completion->completion.choices.size());
-}
-
-const char* tutti_completion_text(const tutti_completion* completion, int choice) {
-  const tutti::Choice* found = Find(completion, choice);
-  return found == nullptr ? nullptr : found->text.c_str();
-}
-
-const int32_t* tutti_completion_tokens(const tutti_completion* completion, int choice,
-                                       size_t* count) {
-  const tutti::Choice* found = Find(completion, choice);
-  if (count != nullptr) *count = found == nullptr ? 0 : found->tokens.size();
-  return found == nullptr ? nullptr : found->tokens.data();
-}
-
-tutti_finish tutti_completion_finish(const tutti_completion* completion, int choice) {
-  const tutti::Choice* found = Find(completion, choice);
-  if (found == nullptr) return TUTTI_LENGTH;
-  switch (found->finish_reason) {
-    case tutti::FinishReason::kStop:
-      return TUTTI_STOP;
-    case tutti::FinishReason::kLength:
-      return TUTTI_LENGTH;
-    case tutti::FinishReason::kCancelled:
-      return TUTTI_CANCELLED_BY_CALLER;
-    case tutti::FinishReason::kToolCalls:
-      return TUTTI_TOOL_CALLS;
-  }
-  return TUTTI_LENGTH;
-}
-
-const char* tutti_completion_reasoning(const tutti_completion* completion, int choice) {
-  const tutti::Choice* found = Find(completion, choice);
-  return found == nullptr ? nullptr : found->reasoning.c_str();
-}
-
-int tutti_completion_tool_calls(const tutti_completion* completion, int choice) {
-  const tutti::Choice* found = Find(completion, choice);
-  return found == nullptr ? 0 : static_cast<int>(found->tool_calls.size());
-}
-
-tutti_code tutti_completion_tool_call(const tutti_completion* completion, int choice, int index,
-                                      tutti_tool_call* call) {
-  if (call == nullptr) return TUTTI_INVALID_ARGUMENT;
-  if (index < 0 || index >= tutti_completion_tool_calls(completion, choice))
-    return TUTTI_OUT_OF_RANGE;
-  const tutti::ToolCall& found = Find(completion, choice)->tool_calls[static_cast<size_t>(index)];
-  *call = {
-      .id = found.id.c_str(), .name = found.name.c_str(), .arguments = found.arguments.c_str()};
-  return TUTTI_OK;
-}
-
-int tutti_completion_prompt_tokens(const tutti_completion* completion) {
-  return completion == nullptr ? 0 : completion->completion.usage.prompt_tokens;
-}
-int tutti_completion_completion_tokens(const tutti_completion* completion) {
-  return completion == nullptr ? 0 : completion->completion.usage.completion_tokens;
-}
-void tutti_completion_free(tutti_completion* completion) { delete completion; }

@@ -273,6 +273,176 @@ TEST_F(CApiTest, FailuresHaveACodeAReasonAndAMessage) {
   tutti_options_free(options);
 }
 
+TEST_F(CApiTest, LogprobsOfTheAnswerAndOfThePrompt) {
+  for (const auto& [name, value] :
+       {std::pair("max_tokens", 4), std::pair("logprobs", 2), std::pair("prompt_logprobs", 1)})
+    ASSERT_EQ(tutti_request_set(request_, name, value), TUTTI_OK) << name;
+  ASSERT_EQ(tutti_generate(model_, request_, nullptr, nullptr, &answer_, &error_), TUTTI_OK)
+      << Message();
+  tutti_logprob entries[4];
+  size_t count = 0;
+  for (size_t at = 0; at < 4; ++at) {
+    ASSERT_EQ(tutti_completion_logprobs(answer_, 0, at, entries, 4, &count), TUTTI_OK);
+    EXPECT_EQ(count, 3u);
+    EXPECT_EQ(entries[0].id, Tokens()[at]);
+    EXPECT_EQ(entries[0].id, entries[1].id) << "greedy";
+    EXPECT_FLOAT_EQ(entries[0].logprob, entries[1].logprob);
+    EXPECT_LE(entries[2].logprob, entries[1].logprob);
+    EXPECT_GT(entries[0].byte_count, 0u);
+  }
+  EXPECT_EQ(tutti_completion_logprobs(answer_, 0, 4, entries, 4, &count), TUTTI_OUT_OF_RANGE);
+  ASSERT_EQ(tutti_completion_logprobs(answer_, -1, 0, entries, 4, &count), TUTTI_OK);
+  EXPECT_TRUE(std::isnan(entries[0].logprob)) << "the first token has no probability";
+  std::string prompt;
+  for (size_t at = 1; tutti_completion_logprobs(answer_, -1, at, entries, 4, &count) == TUTTI_OK;
+       ++at) {
+    EXPECT_EQ(count, 2u);
+    prompt.append(entries[0].bytes, entries[0].byte_count);
+  }
+  EXPECT_EQ(prompt, "llo") << "behind he";
+  EXPECT_EQ(tutti_completion_logprobs(answer_, 1, 0, nullptr, 0, &count), TUTTI_OUT_OF_RANGE);
+}
+
+TEST_F(CApiTest, OnlyAllowedTokensAreDrawnAndOneEndsTheAnswer) {
+  int32_t ids[3];
+  size_t count = 0;
+  ASSERT_EQ(tutti_tokenize(model_, "abc", ids, 3, &count, &error_), TUTTI_OK);
+  ASSERT_EQ(count, 3u);
+  for (const int32_t id : ids) tutti_request_allow_token(request_, id);
+  tutti_request_ban_token(request_, ids[2]);
+  ASSERT_EQ(tutti_generate(model_, request_, nullptr, nullptr, &answer_, &error_), TUTTI_OK)
+      << Message();
+  EXPECT_EQ(Text().find_first_not_of("ab"), std::string::npos) << Text();
+  EXPECT_EQ(tutti_completion_stop_text(answer_, 0), nullptr);
+  EXPECT_EQ(tutti_completion_stop_token(answer_, 0), -1);
+  const std::string first = Text().substr(0, 1);
+  tutti_completion_free(answer_);
+  tutti_request_stop(request_, first.c_str());
+  tutti_request_set(request_, "include_stop_in_output", 1);
+  ASSERT_EQ(tutti_generate(model_, request_, nullptr, nullptr, &answer_, &error_), TUTTI_OK);
+  EXPECT_EQ(Text(), first);
+  EXPECT_STREQ(tutti_completion_stop_text(answer_, 0), first.c_str());
+  tutti_completion_free(answer_);
+  tutti_request_free(request_);
+  request_ = tutti_request_new();
+  tutti_request_text(request_, "hello");
+  tutti_request_set(request_, "temperature", 0);
+  for (const int32_t id : {ids[0], ids[1]}) tutti_request_allow_token(request_, id);
+  tutti_request_stop_token(request_, ids[first == "a" ? 0 : 1]);
+  ASSERT_EQ(tutti_generate(model_, request_, nullptr, nullptr, &answer_, &error_), TUTTI_OK);
+  EXPECT_EQ(tutti_completion_stop_token(answer_, 0), ids[first == "a" ? 0 : 1]);
+}
+
+TEST_F(CApiTest, AJobIsWaitedForWithALimit) {
+  tutti_job* job = nullptr;
+  ASSERT_EQ(tutti_submit(model_, request_, &job, &error_), TUTTI_OK);
+  tutti_token token;
+  std::string text;
+  for (int got = 1; got != 0;) {
+    got = tutti_job_next_for(job, 5, &token);
+    if (got == 1) text += token.text;
+  }
+  ASSERT_EQ(tutti_job_join(job, &answer_, &error_), TUTTI_OK);
+  EXPECT_EQ(text, Text());
+  tutti_job_free(job);
+}
+
+TEST_F(CApiTest, FlagsOfAConversationNeedOne) {
+  EXPECT_EQ(tutti_request_set(request_, "add_generation_prompt", 0), TUTTI_INVALID_ARGUMENT);
+  char* text = nullptr;
+  EXPECT_EQ(tutti_render(model_, request_, &text, &error_), TUTTI_INVALID_ARGUMENT);
+  EXPECT_EQ(tutti_request_reasoning(request_, "x"), TUTTI_INVALID_ARGUMENT);
+  tutti_error_free(error_);
+  tutti_request_message(request_, TUTTI_USER, "hello");
+  EXPECT_EQ(tutti_request_set(request_, "add_generation_prompt", 0), TUTTI_OK);
+  ASSERT_EQ(tutti_render(model_, request_, &text, &error_), TUTTI_OK) << Message();
+  EXPECT_NE(std::string(text).find("hello"), std::string::npos);
+  tutti_string_free(text);
+}
+
+class CEncoderTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    const gguf::testing::TempFile file(gguf::testing::MakeCheckpoint({}).Build());
+    options_ = tutti_options_new(("tiny=" + file.path()).c_str());
+    tutti_options_set(options_, "threads", "1");
+    tutti_options_set(options_, "kv-cache-bytes", "16MiB");
+    tutti_options_progress(options_, &CEncoderTest::Progress, this);
+    code_ = tutti_encoder_load(options_, &encoder_, &error_);
+  }
+  void TearDown() override {
+    tutti_error_free(error_);
+    tutti_encoder_free(encoder_);
+    tutti_options_free(options_);
+  }
+  static int Progress(void* user, size_t done, size_t total) {
+    auto* const self = static_cast<CEncoderTest*>(user);
+    self->done_ = done;
+    self->total_ = total;
+    return self->stops_ ? 1 : 0;
+  }
+
+  tutti_options* options_ = nullptr;
+  tutti_encoder* encoder_ = nullptr;
+  tutti_error* error_ = nullptr;
+  tutti_code code_ = TUTTI_OK;
+  size_t done_ = 0, total_ = 0;
+  bool stops_ = false;
+};
+
+class StoppedEncoderTest : public CEncoderTest {
+ protected:
+  StoppedEncoderTest() { stops_ = true; }
+};
+
+TEST_F(StoppedEncoderTest, TheProgressFunctionEndsALoad) {
+  EXPECT_EQ(code_, TUTTI_ABORTED);
+  EXPECT_STREQ(tutti_error_reason(error_), "handler_failed");
+  EXPECT_EQ(encoder_, nullptr);
+}
+
+TEST_F(CEncoderTest, VectorsAndScoresAreThoseOfTheCppInterface) {
+  ASSERT_EQ(code_, TUTTI_OK) << tutti_error_message(error_);
+  EXPECT_GT(total_, 0u);
+  EXPECT_EQ(done_, total_);
+  EXPECT_STREQ(tutti_encoder_name(encoder_), "tiny");
+  EXPECT_GT(tutti_encoder_context(encoder_), 0);
+  EXPECT_EQ(tutti_encoder_pairs(encoder_), 0);
+  EXPECT_EQ(tutti_encoder_labels(encoder_), 0);
+  EXPECT_EQ(tutti_encoder_label(encoder_, 0), nullptr);
+  EXPECT_EQ(tutti_encoder_prompt(encoder_, -1), nullptr);
+  const auto width = static_cast<size_t>(tutti_encoder_dimensions(encoder_));
+  ASSERT_GT(width, 0u);
+  const char* const texts[] = {"hello", "world", "hello"};
+  std::vector<float> vectors(3 * width);
+  int32_t tokens[3] = {};
+  ASSERT_EQ(tutti_embed(encoder_, texts, 3, nullptr, vectors.data(), tokens, &error_), TUTTI_OK);
+  const auto row = [&](size_t i) {
+    return std::vector<float>(vectors.begin() + static_cast<std::ptrdiff_t>(i * width),
+                              vectors.begin() + static_cast<std::ptrdiff_t>((i + 1) * width));
+  };
+  EXPECT_EQ(row(0), row(2));
+  EXPECT_NE(row(0), row(1));
+  EXPECT_GT(tokens[0], 0);
+  float scores[2] = {};
+  ASSERT_EQ(tutti_rank(encoder_, "hello", texts, 2, nullptr, scores, &error_), TUTTI_OK);
+  EXPECT_NEAR(scores[0], 1, 1e-5);
+  EXPECT_LT(scores[1], scores[0]);
+  tutti_encode_options options = {};
+  options.prompt_name = "none such";
+  EXPECT_EQ(tutti_embed(encoder_, texts, 3, &options, vectors.data(), nullptr, &error_),
+            TUTTI_INVALID_ARGUMENT);
+  EXPECT_STREQ(tutti_error_param(error_), "prompt_name");
+  tutti_error_free(error_);
+  EXPECT_EQ(tutti_classify(encoder_, texts, 3, nullptr, scores, &error_), TUTTI_INVALID_ARGUMENT);
+  EXPECT_EQ(tutti_embed(encoder_, nullptr, 0, nullptr, nullptr, nullptr, nullptr), TUTTI_OK);
+  EXPECT_EQ(tutti_embed(encoder_, nullptr, 1, nullptr, scores, nullptr, nullptr),
+            TUTTI_INVALID_ARGUMENT);
+  EXPECT_EQ(tutti_rank(encoder_, nullptr, texts, 2, nullptr, scores, nullptr),
+            TUTTI_INVALID_ARGUMENT);
+  EXPECT_EQ(tutti_classify(nullptr, texts, 2, nullptr, scores, nullptr), TUTTI_INVALID_ARGUMENT);
+}
+
 TEST_F(CApiTest, NullIsRefusedAndNeverRead) {
   EXPECT_EQ(tutti_model_load(nullptr, nullptr, nullptr), TUTTI_INVALID_ARGUMENT);
   EXPECT_EQ(tutti_generate(nullptr, nullptr, nullptr, nullptr, nullptr, nullptr),
