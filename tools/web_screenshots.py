@@ -3,7 +3,7 @@
 
     build/e2e-venv/bin/python tools/web_screenshots.py --tutti build/release/tutti [--only chat] [--out docs/web]
 
-It needs Debian's chromium, the environment of `make e2e`, and the models smollm2-135m-instruct and all-minilm-l6-v2 in the cache. It
+It needs Debian's chromium-headless-shell, the environment of `make e2e`, and the models smollm2-135m-instruct and all-minilm-l6-v2 in the cache. It
 starts its own server on a free port of 127.0.0.1, with a store of its own, and fills it with conversations, jobs and keys. The pictures
 are WebP, as Chromium writes them.
 """

@@ -1,4 +1,4 @@
-"""Chromium for tests of the page: Debian's browser, driven by Playwright.
+"""Chromium for tests of the page: Debian's headless shell, which draws no window, driven by Playwright.
 
 The browser reaches 127.0.0.1 alone. Each test ends with what must hold for every page: nothing was asked of another host, the
 content security policy refused nothing, and no script failed.
@@ -15,7 +15,7 @@ from playwright.sync_api import expect, sync_playwright
 
 from harness import STEP_S, Relay
 
-EXECUTABLE = shutil.which("chromium") or "/usr/bin/chromium"
+EXECUTABLE = shutil.which("chromium-headless-shell") or "/usr/bin/chromium-headless-shell"
 # The page is served to this machine alone, so Chromium's own sandbox, which root cannot use, protects nothing here.
 ARGUMENTS = ["--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu", "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"]
 VIOLATIONS = "addEventListener('securitypolicyviolation', (e) => console.error('CSP: ' + e.violatedDirective + ' ' + e.blockedURI));"

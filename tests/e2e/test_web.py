@@ -274,13 +274,13 @@ class Accessibility(ViewsCase):
 
     def test_the_first_paint_comes_soon(self):
         paints = []
-        for _ in range(5):
+        for _ in range(3):
             page = self.open(self.server.url)
             expect(page.get_by_label("Message", exact=True)).to_be_visible()
             paints.append(page.evaluate("performance.getEntriesByName('first-contentful-paint')[0].startTime"))
             page.context.close()
-        print(f"first paint from loopback: {sorted(paints)[2]:.0f} ms (median of 5, {max(paints):.0f} ms at most)", flush=True)
-        self.assertLess(sorted(paints)[2], 1000)
+        print(f"first paint from loopback: {sorted(paints)[1]:.0f} ms (median of 3, {max(paints):.0f} ms at most)", flush=True)
+        self.assertLess(sorted(paints)[1], 1000)
 
     def test_a_chat_by_the_keyboard_alone(self):
         page = self.open(self.server.url)

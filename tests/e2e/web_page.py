@@ -12,8 +12,10 @@ from playwright.sync_api import expect
 
 import encoder_models
 from browser import BrowserCase
-from harness import STEP_S, Server, eventually, stand_in
+from harness import STEP_S, Server, amount, eventually, stand_in
 
+# Rules whose outcome depends on where things lie.
+PLACES = ["color-contrast", "scrollable-region-focusable", "aria-hidden-focus", "link-in-text-block"]
 OPTIONS = ("--context", "8192", "--grpc-port", "0")
 ANSWERED = re.compile(r"\d+ output tokens")
 CONVERSATIONS, ITEMS, RESPONSES = r"/v1/conversations$", r"/v1/conversations/[^/]+/items", r"/v1/responses$"
@@ -21,6 +23,9 @@ CONVERSATIONS, ITEMS, RESPONSES = r"/v1/conversations$", r"/v1/conversations/[^/
 
 def send(page, text):
     page.get_by_label("Message", exact=True).fill(text)
+    button = page.locator(".composer .primary")
+    if button.count() > 0:  # otherwise an answer is running
+        expect(button).to_be_enabled()  # once the page knows the models
     page.keyboard.press("Enter")
 
 
@@ -71,12 +76,14 @@ def check_rules(case, page, state, only=None):
 
 
 def check_rules_everywhere(case, page, state):
-    """All rules at two widths in one theme, and those of colours in the other one: a theme changes nothing else."""
+    """All rules at one width, those of places and sizes at another one, and those of colours in the other theme: a theme changes
+    nothing else. Among the full amounts, all rules at both widths."""
     before = page.viewport_size
     page.emulate_media(color_scheme="light")
-    for width, height in ((360, 740), (1280, 800)):
+    places = amount(PLACES, PLACES, None)
+    for width, height, rules in ((360, 740, None), (1280, 800, places)):
         page.set_viewport_size({"width": width, "height": height})
-        check_rules(case, page, f"{state}, light, {width}")
+        check_rules(case, page, f"{state}, light, {width}", only=rules)
         check_size(case, page, f"{state}, {width}")
     page.emulate_media(color_scheme="dark")
     check_rules(case, page, f"{state}, dark", only=["color-contrast", "link-in-text-block"])
