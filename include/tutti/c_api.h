@@ -211,6 +211,8 @@ TUTTI_API int tutti_job_next(tutti_job* job,
                              tutti_token* token); /* blocks; 1, or 0 after the last piece */
 /* Waits for at most `milliseconds`: 1, 0 after the last piece, or -1 if there was none in time. */
 TUTTI_API int tutti_job_next_for(tutti_job* job, int milliseconds, tutti_token* token);
+/* Waits for the end for at most `milliseconds` and takes no piece: 1, or 0 if it has not come. */
+TUTTI_API int tutti_job_wait(const tutti_job* job, int milliseconds);
 TUTTI_API void tutti_job_cancel(tutti_job* job);
 TUTTI_API tutti_code tutti_job_join(tutti_job* job, tutti_completion** completion,
                                     tutti_error** error);

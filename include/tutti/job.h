@@ -35,6 +35,8 @@ class TUTTI_API Job {
   // Idempotent.
   void Cancel();
   bool done() const;  // the model has finished the job; any thread
+  // Waits until done() or a cancel; false at the timeout. Takes no piece.
+  bool WaitFor(std::chrono::milliseconds timeout) const;
 
   // Blocks until the end and returns the complete answer, including pieces that Next() has not
   // returned. After Cancel() the answer holds only the pieces returned before, with finish reason

@@ -469,6 +469,13 @@ int tutti_job_next_for(tutti_job* job, int milliseconds, tutti_token* token) {
   return got;
 }
 
+int tutti_job_wait(const tutti_job* job, int milliseconds) {
+  bool ended = true;
+  if (job != nullptr)
+    Guarded([&] { ended = job->job.WaitFor(std::chrono::milliseconds(milliseconds)); });
+  return ended ? 1 : 0;
+}
+
 void tutti_job_cancel(tutti_job* job) {
   if (job != nullptr) job->job.Cancel();
 }

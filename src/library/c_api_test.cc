@@ -342,6 +342,16 @@ TEST_F(CApiTest, AJobIsWaitedForWithALimit) {
     got = tutti_job_next_for(job, 5, &token);
     if (got == 1) text += token.text;
   }
+  EXPECT_EQ(tutti_job_wait(job, 0), 1);
+  ASSERT_EQ(tutti_job_join(job, &answer_, &error_), TUTTI_OK);
+  EXPECT_EQ(text, Text());
+  tutti_job_free(job);
+  tutti_completion_free(answer_);
+  // Waiting takes no piece.
+  ASSERT_EQ(tutti_submit(model_, request_, &job, &error_), TUTTI_OK);
+  while (tutti_job_wait(job, 5) == 0) continue;
+  ASSERT_EQ(tutti_job_next(job, &token), 1);
+  EXPECT_EQ(text.substr(0, token.text_bytes), token.text);
   ASSERT_EQ(tutti_job_join(job, &answer_, &error_), TUTTI_OK);
   EXPECT_EQ(text, Text());
   tutti_job_free(job);

@@ -100,6 +100,9 @@ std::optional<std::string> PromptOf(const api::EncoderInfo& info,
   return std::nullopt;
 }
 
+// Models of vectors may read pairs too, and score none.
+bool IsCrossEncoder(const api::EncoderInfo& info) { return info.pairs && !info.labels.empty(); }
+
 }  // namespace
 
 Expected<Encoder> Encoder::Load(const ModelOptions& options) {
@@ -137,7 +140,7 @@ Expected<std::vector<float>> Encoder::Rank(const std::string& query,
                                            const std::vector<std::string>& documents,
                                            const EncodeOptions& options) const {
   const api::EncoderInfo& info = *state_->served->info.encoder;
-  if (info.pairs) {
+  if (IsCrossEncoder(info)) {
     Inputs pairs;
     pairs.reserve(documents.size());
     for (const std::string& document : documents) pairs.push_back(api::TextPair{query, document});
@@ -173,7 +176,7 @@ EncoderInfo Encoder::encoder_info() const {
   const api::EncoderInfo& info = *state_->served->info.encoder;
   return {.dimensions = info.width,
           .labels = info.labels,
-          .pairs = info.pairs,
+          .pairs = IsCrossEncoder(info),
           .prompts = info.prompts};
 }
 

@@ -142,6 +142,15 @@ void Job::Cancel() { state_->Cancel(); }
 
 bool Job::done() const { return state_->generation.stream().ended(); }
 
+bool Job::WaitFor(std::chrono::milliseconds timeout) const {
+  const TimePoint deadline = After(std::chrono::steady_clock::now(), timeout);
+  while (true) {
+    const uint64_t seen = state_->wakes->count();
+    if (done() || state_->cancelled.load(std::memory_order_acquire)) return true;
+    if (!state_->wakes->Wait(seen, deadline)) return done();
+  }
+}
+
 Expected<Completion> Job::Join() {
   if (state_->runner.joinable()) state_->runner.join();
   return state_->Finish();
