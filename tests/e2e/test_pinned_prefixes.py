@@ -78,7 +78,7 @@ class Prefixes(unittest.TestCase):
         self.assertEqual(pin["pinned_tokens"] % 32, 0)
         self.assertEqual(pin["expires_at"], pin["created"] + 600)
         self.assertEqual(pin["usage"]["completion_tokens"], 0)
-        self.assertEqual(server.metric("tutti_kv_pinned_blocks"), pin["pinned_tokens"] / 32)
+        eventually(lambda: server.metric("tutti_kv_pinned_blocks") == pin["pinned_tokens"] / 32)
         self.press(server)
         self.assertGreaterEqual(self.cached(server, system, "What now?"), pin["pinned_tokens"])
         listed = self.call(server, "GET", "/v1/prefixes")[1]["data"]
