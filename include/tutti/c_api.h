@@ -62,6 +62,12 @@ typedef struct tutti_job tutti_job;
 typedef struct tutti_state tutti_state;
 typedef struct tutti_completion tutti_completion;
 
+/* UTF-8 that need not end in a zero and may hold zeros. */
+typedef struct tutti_text {
+  const char* bytes; /* may be NULL with size 0 */
+  size_t size;
+} tutti_text;
+
 TUTTI_API const char* tutti_version(void); /* "0.1.0" */
 
 /* --- errors --- */
@@ -124,6 +130,10 @@ TUTTI_API void tutti_request_free(tutti_request* request);
  * message by message. A text is parsed as by tutti_tokenize, including special tokens; the content
  * of a message never yields special tokens. */
 TUTTI_API tutti_code tutti_request_text(tutti_request* request, const char* text);
+/* The same and tutti_request_message for texts with zeros. */
+TUTTI_API tutti_code tutti_request_sized_text(tutti_request* request, tutti_text text);
+TUTTI_API tutti_code tutti_request_sized_message(tutti_request* request, tutti_role role,
+                                                 tutti_text content);
 TUTTI_API tutti_code tutti_request_tokens(tutti_request* request, const int32_t* ids, size_t count);
 TUTTI_API tutti_code tutti_request_message(tutti_request* request, tutti_role role,
                                            const char* content);
@@ -311,17 +321,17 @@ typedef struct tutti_encode_options {
 /* Writes a vector for each text to `vectors`: `count` rows of `options->dimensions` floats, or of
  * tutti_encoder_dimensions where that is 0. `tokens`, which may be NULL, gets the number of tokens
  * read of each text. */
-TUTTI_API tutti_code tutti_embed(const tutti_encoder* encoder, const char* const* texts,
+TUTTI_API tutti_code tutti_embed(const tutti_encoder* encoder, const tutti_text* texts,
                                  size_t count, const tutti_encode_options* options, float* vectors,
                                  int32_t* tokens, tutti_error** error);
 /* Writes to `scores`, `count` floats, how well each document answers the query; more is better. */
-TUTTI_API tutti_code tutti_rank(const tutti_encoder* encoder, const char* query,
-                                const char* const* documents, size_t count,
+TUTTI_API tutti_code tutti_rank(const tutti_encoder* encoder, tutti_text query,
+                                const tutti_text* documents, size_t count,
                                 const tutti_encode_options* options, float* scores,
                                 tutti_error** error);
 /* Writes to `scores` the score of each label for each text: `count` rows of tutti_encoder_labels
  * floats. */
-TUTTI_API tutti_code tutti_classify(const tutti_encoder* encoder, const char* const* texts,
+TUTTI_API tutti_code tutti_classify(const tutti_encoder* encoder, const tutti_text* texts,
                                     size_t count, const tutti_encode_options* options,
                                     float* scores, tutti_error** error);
 

@@ -274,6 +274,12 @@ tutti_code tutti_request_text(tutti_request* request, const char* text) {
   return Guarded([&] { request->request.prompt = tutti::Text{.text = text}; });
 }
 
+tutti_code tutti_request_sized_text(tutti_request* request, tutti_text text) {
+  if (request == nullptr || !tutti::library::IsText(text)) return TUTTI_INVALID_ARGUMENT;
+  return Guarded(
+      [&] { request->request.prompt = tutti::Text{.text = tutti::library::TextOf(text)}; });
+}
+
 tutti_code tutti_request_tokens(tutti_request* request, const int32_t* ids, size_t count) {
   if (request == nullptr || (ids == nullptr && count > 0)) return TUTTI_INVALID_ARGUMENT;
   return Guarded(
@@ -281,13 +287,20 @@ tutti_code tutti_request_tokens(tutti_request* request, const int32_t* ids, size
 }
 
 tutti_code tutti_request_message(tutti_request* request, tutti_role role, const char* content) {
-  if (request == nullptr || content == nullptr || role < TUTTI_SYSTEM || role > TUTTI_ASSISTANT) {
+  if (content == nullptr) return TUTTI_INVALID_ARGUMENT;
+  return tutti_request_sized_message(request, role, {content, std::strlen(content)});
+}
+
+tutti_code tutti_request_sized_message(tutti_request* request, tutti_role role,
+                                       tutti_text content) {
+  if (request == nullptr || !tutti::library::IsText(content) || role < TUTTI_SYSTEM ||
+      role > TUTTI_ASSISTANT) {
     return TUTTI_INVALID_ARGUMENT;
   }
   return Guarded([&] {
     constexpr tutti::Role kRoles[] = {tutti::Role::kSystem, tutti::Role::kUser,
                                       tutti::Role::kAssistant};
-    ChatOf(*request).messages.push_back({kRoles[role], content});
+    ChatOf(*request).messages.push_back({kRoles[role], tutti::library::TextOf(content)});
   });
 }
 

@@ -333,6 +333,27 @@ TEST_F(CApiTest, OnlyAllowedTokensAreDrawnAndOneEndsTheAnswer) {
   EXPECT_EQ(tutti_completion_stop_token(answer_, 0), ids[first == "a" ? 0 : 1]);
 }
 
+TEST_F(CApiTest, AZeroEndsNoTextThatHasASize) {
+  const auto prompt_tokens = [&] {
+    EXPECT_EQ(tutti_generate(model_, request_, nullptr, nullptr, &answer_, &error_), TUTTI_OK)
+        << Message();
+    const int tokens = tutti_completion_prompt_tokens(answer_);
+    tutti_completion_free(answer_);
+    answer_ = nullptr;
+    return tokens;
+  };
+  ASSERT_EQ(tutti_request_sized_text(request_, {"a\0b", 3}), TUTTI_OK);
+  const int whole = prompt_tokens();
+  tutti_request_text(request_, "a");
+  EXPECT_GT(whole, prompt_tokens());
+  EXPECT_EQ(tutti_request_sized_text(request_, {nullptr, 3}), TUTTI_INVALID_ARGUMENT);
+  ASSERT_EQ(tutti_request_sized_message(request_, TUTTI_USER, {"a\0b", 3}), TUTTI_OK);
+  const int message = prompt_tokens();
+  tutti_request_text(request_, "");  // no conversation any more
+  tutti_request_message(request_, TUTTI_USER, "a");
+  EXPECT_GT(message, prompt_tokens());
+}
+
 TEST_F(CApiTest, AJobIsWaitedForWithALimit) {
   tutti_job* job = nullptr;
   ASSERT_EQ(tutti_submit(model_, request_, &job, &error_), TUTTI_OK);
@@ -423,7 +444,8 @@ TEST_F(CEncoderTest, VectorsAndScoresAreThoseOfTheCppInterface) {
   EXPECT_EQ(tutti_encoder_prompt(encoder_, -1), nullptr);
   const auto width = static_cast<size_t>(tutti_encoder_dimensions(encoder_));
   ASSERT_GT(width, 0u);
-  const char* const texts[] = {"hello", "world", "hello"};
+  const tutti_text texts[] = {{"hello", 5}, {"world", 5}, {"hello", 5}};
+  const tutti_text zeros[] = {{"a\0b", 3}, {"a", 1}};
   std::vector<float> vectors(3 * width);
   int32_t tokens[3] = {};
   ASSERT_EQ(tutti_embed(encoder_, texts, 3, nullptr, vectors.data(), tokens, &error_), TUTTI_OK);
@@ -435,9 +457,12 @@ TEST_F(CEncoderTest, VectorsAndScoresAreThoseOfTheCppInterface) {
   EXPECT_NE(row(0), row(1));
   EXPECT_GT(tokens[0], 0);
   float scores[2] = {};
-  ASSERT_EQ(tutti_rank(encoder_, "hello", texts, 2, nullptr, scores, &error_), TUTTI_OK);
+  ASSERT_EQ(tutti_rank(encoder_, texts[0], texts, 2, nullptr, scores, &error_), TUTTI_OK);
   EXPECT_NEAR(scores[0], 1, 1e-5);
   EXPECT_LT(scores[1], scores[0]);
+  ASSERT_EQ(tutti_rank(encoder_, zeros[0], zeros, 2, nullptr, scores, &error_), TUTTI_OK);
+  EXPECT_NEAR(scores[0], 1, 1e-5);
+  EXPECT_LT(scores[1], 0.999) << "a zero ends no text";
   tutti_encode_options options = {};
   options.prompt_name = "none such";
   EXPECT_EQ(tutti_embed(encoder_, texts, 3, &options, vectors.data(), nullptr, &error_),
@@ -448,7 +473,7 @@ TEST_F(CEncoderTest, VectorsAndScoresAreThoseOfTheCppInterface) {
   EXPECT_EQ(tutti_embed(encoder_, nullptr, 0, nullptr, nullptr, nullptr, nullptr), TUTTI_OK);
   EXPECT_EQ(tutti_embed(encoder_, nullptr, 1, nullptr, scores, nullptr, nullptr),
             TUTTI_INVALID_ARGUMENT);
-  EXPECT_EQ(tutti_rank(encoder_, nullptr, texts, 2, nullptr, scores, nullptr),
+  EXPECT_EQ(tutti_rank(encoder_, {nullptr, 1}, texts, 2, nullptr, scores, nullptr),
             TUTTI_INVALID_ARGUMENT);
   EXPECT_EQ(tutti_classify(nullptr, texts, 2, nullptr, scores, nullptr), TUTTI_INVALID_ARGUMENT);
 }

@@ -1,5 +1,6 @@
 // Vectors and scores of texts in the C interface.
 #include <algorithm>
+#include <iterator>
 
 #include "library/c_handles.h"
 
@@ -7,7 +8,8 @@ namespace {
 
 using tutti::Error;
 using tutti::ErrorCode;
-using tutti::library::Fail, tutti::library::Guarded, tutti::library::Null;
+using tutti::library::Fail, tutti::library::Guarded, tutti::library::IsText, tutti::library::Null;
+using tutti::library::TextOf;
 
 tutti::EncodeOptions FromC(const tutti_encode_options* options) {
   if (options == nullptr) return {};
@@ -21,15 +23,17 @@ tutti::EncodeOptions FromC(const tutti_encode_options* options) {
 
 // Runs `encode` with the texts, which may be none; `out` is where its result is written.
 template <typename Encode>
-tutti_code WithTexts(const tutti_encoder* encoder, const char* const* texts, size_t count,
+tutti_code WithTexts(const tutti_encoder* encoder, const tutti_text* texts, size_t count,
                      const void* out, tutti_error** error, const Encode& encode) {
   return Guarded(error, [&]() -> tutti_code {
     if (encoder == nullptr) return Null("encoder", error);
     if (count == 0) return TUTTI_OK;
-    if (out == nullptr || texts == nullptr ||
-        std::find(texts, texts + count, nullptr) != texts + count)
+    if (out == nullptr || texts == nullptr || !std::all_of(texts, texts + count, IsText))
       return Null("texts, each of them, and the results", error);
-    const Error failure = encode(std::vector<std::string>(texts, texts + count));
+    std::vector<std::string> copies;
+    copies.reserve(count);
+    std::transform(texts, texts + count, std::back_inserter(copies), TextOf);
+    const Error failure = encode(copies);
     return failure.ok() ? TUTTI_OK : Fail(failure, error);
   });
 }
@@ -75,7 +79,7 @@ const char* tutti_encoder_prompt(const tutti_encoder* encoder, int index) {
   return NameAt(encoder == nullptr ? nullptr : &encoder->info.prompts, index);
 }
 
-tutti_code tutti_embed(const tutti_encoder* encoder, const char* const* texts, size_t count,
+tutti_code tutti_embed(const tutti_encoder* encoder, const tutti_text* texts, size_t count,
                        const tutti_encode_options* options, float* vectors, int32_t* tokens,
                        tutti_error** error) {
   return WithTexts(encoder, texts, count, vectors, error, [&](const auto& copies) {
@@ -87,20 +91,20 @@ tutti_code tutti_embed(const tutti_encoder* encoder, const char* const* texts, s
   });
 }
 
-tutti_code tutti_rank(const tutti_encoder* encoder, const char* query, const char* const* documents,
+tutti_code tutti_rank(const tutti_encoder* encoder, tutti_text query, const tutti_text* documents,
                       size_t count, const tutti_encode_options* options, float* scores,
                       tutti_error** error) {
   return WithTexts(encoder, documents, count, scores, error, [&](const auto& copies) {
-    if (query == nullptr)
+    if (!IsText(query))
       return Error(ErrorCode::kInvalidArgument, "invalid_value", "query must not be NULL");
-    const auto result = encoder->encoder.Rank(query, copies, FromC(options));
+    const auto result = encoder->encoder.Rank(TextOf(query), copies, FromC(options));
     if (!result.ok()) return result.error();
     std::copy(result->begin(), result->end(), scores);
     return Error();
   });
 }
 
-tutti_code tutti_classify(const tutti_encoder* encoder, const char* const* texts, size_t count,
+tutti_code tutti_classify(const tutti_encoder* encoder, const tutti_text* texts, size_t count,
                           const tutti_encode_options* options, float* scores, tutti_error** error) {
   return WithTexts(encoder, texts, count, scores, error, [&](const auto& copies) {
     const auto result = encoder->encoder.Classify(copies, FromC(options));

@@ -55,6 +55,13 @@ inline tutti_code Null(const char* name, tutti_error** error) {
       error);
 }
 
+// Whether a caller may have meant the text.
+inline bool IsText(const tutti_text& text) { return text.bytes != nullptr || text.size == 0; }
+
+inline std::string TextOf(const tutti_text& text) {
+  return text.size == 0 ? std::string() : std::string(text.bytes, text.size);
+}
+
 // Runs `body`, which returns a tutti_code; what it throws (no memory) is a code too.
 template <typename Body>
 tutti_code Guarded(tutti_error** error, Body body) noexcept {
