@@ -4,7 +4,7 @@ SHELL := /bin/bash
 PRESET ?= release
 ARGS ?=
 
-.PHONY: help deps test-deps build build-dev models test-models serve test e2e test-clients check-asan check-tsan sim fuzz bench bench-peers bench-structured-peers bench-served bench-mqtt-peers bench-encoder-peers install ranks fmt tidy soak
+.PHONY: help deps test-deps build build-dev models test-models serve test e2e test-clients check-asan check-tsan sim fuzz bench bench-peers bench-structured-peers bench-served bench-mqtt-peers bench-encoder-peers wheel install ranks fmt tidy soak
 
 help:  ## this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -98,6 +98,10 @@ bench-mqtt-peers: test-deps models build  ## ten chats over one MQTT broker: Tut
 bench-encoder-peers: test-deps models build  ## sentence-transformers, ONNX Runtime, OpenVINO and Tutti on two encoders
 	@tools/fetch_model.sh all-minilm-l6-v2
 	@tools/bench_encoder_peers.py --http $(ARGS)
+
+wheel: build  ## build/wheel/tutti-*.whl for pip: the Python package with the program and its libraries inside
+	@tools/build.sh $(PRESET) tutti_wheel_program
+	@tools/make_wheel.py --build build/$(PRESET) $(ARGS)
 
 install: build  ## install program, library and headers; PREFIX=/usr/local
 	@cmake --install build/$(PRESET) --prefix $(or $(PREFIX),/usr/local)
