@@ -27,7 +27,7 @@ import xml.etree.ElementTree as xml
 
 HERE = pathlib.Path(__file__).resolve().parent
 KEPT = ("TUTTI_CACHE", "E2E_JOB_KILLS", "E2E_BATCH_KILLS", "E2E_BATCH_LINES", "E2E_FILE_MIB",
-        "E2E_MIXED_KILLS", "E2E_PAGE_S")  # the amounts of single checks
+        "E2E_MIXED_KILLS", "E2E_PAGE_S", "E2E_BROWSER")  # the amounts of single checks
 # gRPC's port and the store have defaults, but tests run several servers at once, perhaps along with a developer's own.
 GIVEN = {"TUTTI_GRPC_PORT": "0", "TUTTI_STORE": "memory"}
 DROPPED = ("tutti_", "openai_", "http_proxy", "https_proxy", "all_proxy", "e2e_")

@@ -10,7 +10,7 @@ import sys
 import time
 
 FIRST = ["test_load", "test_life", "test_limits", "test_scoring", "test_policies", "soak_measured", "test_mqtt_broker",
-         "test_memory_kinds", "test_pull", "test_worker_models", "test_web_open"]
+         "test_memory_kinds", "test_pull", "test_worker_models", "test_web", "test_web_open"]
 CANARY_S = 60  # minimum time for the canaries
 
 
