@@ -4,7 +4,7 @@ SHELL := /bin/bash
 PRESET ?= release
 ARGS ?=
 
-.PHONY: help deps test-deps build build-dev models test-models serve test e2e test-clients check-asan check-tsan sim fuzz bench bench-peers bench-structured-peers bench-served bench-mqtt-peers bench-encoder-peers wheel install ranks fmt tidy soak
+.PHONY: help deps test-deps build build-dev models test-models serve test e2e test-clients check-asan check-tsan sim fuzz bench bench-peers bench-structured-peers bench-served bench-mqtt-peers bench-encoder-peers package wheel install ranks fmt tidy soak
 
 help:  ## this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -98,6 +98,11 @@ bench-mqtt-peers: test-deps models build  ## ten chats over one MQTT broker: Tut
 bench-encoder-peers: test-deps models build  ## sentence-transformers, ONNX Runtime, OpenVINO and Tutti on two encoders
 	@tools/fetch_model.sh all-minilm-l6-v2
 	@tools/bench_encoder_peers.py --http $(ARGS)
+
+package: build  ## build/release/package/tutti_*.deb for this Debian: the program, the library, a service for systemd, man pages
+	@tools/install_deps.sh cmake/packages-package.txt
+	@tools/make_man.py --tutti build/$(PRESET)/tutti --out build/$(PRESET)/man
+	@cd build/$(PRESET) && cpack -G DEB
 
 wheel: build  ## build/wheel/tutti-*.whl for pip: the Python package with the program and its libraries inside
 	@tools/build.sh $(PRESET) tutti_wheel_program
