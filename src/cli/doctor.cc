@@ -3,14 +3,17 @@
 #include <sys/resource.h>
 
 #include <boost/json.hpp>
+#include <chrono>
 #include <cstdio>
 #include <string>
+#include <utility>
 
 #include "app/loading/model_registry.h"
 #include "app/process/memory.h"
 #include "app/version.h"
 #include "base/threads.h"
 #include "cli/command_line.h"
+#include "client/http_client.h"
 #include "kernels/kernels.h"
 #include "kernels/machine_limits.h"
 #include "protocol/json/json.h"
@@ -25,11 +28,23 @@ class DoctorCommand final : public Command {
     app_->footer(
         "Measures for a fraction of a second; the figures are limits that benches are compared "
         "with.\n"
-        "Example:\n  tutti doctor --json");
+        "With --live only a server is asked whether it lives: exit code 0, else 1 and a line that "
+        "says why.\n"
+        "Examples:\n  tutti doctor --json\n"
+        "  tutti doctor --live\n"
+        "  tutti doctor --live http://127.0.0.1:9000");
     app_->add_flag("--json", json_, "one JSON object");
+    app_->add_option("--live", url_,
+                     "ask a server's /livez (default: http://127.0.0.1:8080), for health checks")
+        ->expected(0, 1)
+        ->type_name("URL");
   }
 
   int Run() override {
+    if (app_->count("--live") > 0) {
+      const Status alive = AskServer();
+      return alive.ok() ? kExitOk : Fail(alive);
+    }
     const auto picked = kernels::SelectKernels();
     if (!picked.ok()) return Fail(picked.status());
     const int cores = UsableCores();
@@ -77,7 +92,20 @@ class DoctorCommand final : public Command {
   }
 
  private:
+  // Whether the server answers 200 within five seconds.
+  Status AskServer() const {
+    const Result<client::Server> server =
+        client::ParseServer(url_.empty() ? "http://127.0.0.1:8080" : url_);
+    if (!server.ok()) {
+      std::string why = server.status().message();
+      if (why.starts_with("--url")) why.replace(0, 5, "--live");
+      return BadValue("live", std::move(why));
+    }
+    return client::Get(*server, "/livez", "", std::chrono::seconds(5)).status();
+  }
+
   bool json_ = false;
+  std::string url_;
 };
 
 class VersionCommand final : public Command {

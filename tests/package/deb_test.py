@@ -91,9 +91,13 @@ def check_service(root, folder):
         assert response.status == 200, answer
         assert "4" in answer["choices"][0]["message"]["content"], answer
         assert (folder / "var/lib/tutti").is_dir(), "the store"
+        call(root / "usr/bin/tutti", "doctor", "--live", f"http://127.0.0.1:{port}")
     finally:
         server.terminate()
         assert server.wait(60) == 0
+    for url, why in ((f"http://127.0.0.1:{port}", "unreachable"), ("https://x", "--live: https")):
+        dead = subprocess.run([root / "usr/bin/tutti", "doctor", "--live", url], capture_output=True, text=True, check=False, timeout=60)
+        assert dead.returncode != 0 and why in dead.stderr, dead
 
 
 def main():
