@@ -12,7 +12,7 @@ def _positions(completion, choice: int):
     """Each position's entries by token; a list of (id, those entries)."""
     entries = ffi.new("tutti_logprob[]", _MAX_ENTRIES)
     count = ffi.new("size_t*")
-    found = []
+    found: list[tuple[int, dict[int, Logprob]]] = []
     while lib().tutti_completion_logprobs(completion, choice, len(found), entries, _MAX_ENTRIES, count) == 0:
         position = {}
         for rank in range(1, count[0]):

@@ -33,7 +33,7 @@ class Request:
 
     def __init__(self, params: SamplingParams, index: int = 0):
         self.handle = ffi.gc(lib().tutti_request_new(), lib().tutti_request_free)
-        self.prompt = None
+        self.prompt: Any = None
         self._sample(params, index)
 
     def _check(self, status: int, param: str, value: Any) -> None:

@@ -5,7 +5,7 @@ import threading
 from typing import AsyncIterator, Iterator, Optional
 
 from . import _answer
-from ._native import Error, Handle, decoded, ffi, lib
+from ._native import Error, Handle, ffi, lib
 from .outputs import Piece, RequestOutput
 
 _WAIT_MS = 200  # after which Ctrl-C is seen
@@ -104,6 +104,6 @@ class Stream:
                 self._result = _answer.read(ffi.gc(completion[0], lib().tutti_completion_free), self._prompt)
             except Exception as failure:  # pylint: disable=broad-except
                 self._failure = failure
-        if self._failure is not None:
-            raise self._failure
+        if self._result is None:
+            raise self._failure or AssertionError("neither a result nor a failure")
         return self._result

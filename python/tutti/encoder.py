@@ -1,7 +1,7 @@
 """Encoder: vectors and scores of texts, in this process."""
 import asyncio
 import dataclasses
-from typing import Any, Optional, Sequence, Union, overload
+from typing import Any, Optional, Sequence, Union
 
 import numpy
 
@@ -54,12 +54,6 @@ class Encoder:
 
     def get_sentence_embedding_dimension(self) -> int:
         return self.dimension
-
-    @overload
-    def encode(self, sentences: str, **options: Any) -> "numpy.ndarray": ...
-
-    @overload
-    def encode(self, sentences: Sequence[str], **options: Any) -> "numpy.ndarray": ...
 
     def encode(self, sentences: Union[str, Sequence[str]], *, prompt_name: Optional[str] = None, normalize_embeddings: Optional[bool] = None,
                truncate_dim: Optional[int] = None, truncate: bool = True) -> "numpy.ndarray":

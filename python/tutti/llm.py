@@ -73,9 +73,9 @@ class LLM:
         `json_schema` (a dict, a text or a model of pydantic), `regex`, `choice`, `grammar` (GBNF), `json_object`, `structural_tag`.
         """
         constraints = _constraints(json_object, json_schema, regex, choice, grammar, structural_tag)
-        prompts = [prompts] if isinstance(prompts, (str, dict)) or _are_ids(prompts) else list(prompts)
+        each: list[Any] = [prompts] if isinstance(prompts, (str, dict)) or _are_ids(prompts) else list(prompts)
         return self._run([self._request(params, index, constraints, prompt=prompt)
-                          for index, (prompt, params) in enumerate(zip(prompts, _each(sampling_params, len(prompts))))])
+                          for index, (prompt, params) in enumerate(zip(each, _each(sampling_params, len(each))))])
 
     def chat(self, messages: Union[Messages, Sequence[Messages]], sampling_params: Union[SamplingParams, Sequence[SamplingParams], None] = None,
              *, tools: Optional[Sequence[dict]] = None, tool_choice: Union[str, dict, None] = None, parallel_tool_calls: bool = True,
@@ -85,8 +85,8 @@ class LLM:
         """Answers a conversation, or several, in OpenAI's form of messages. Arguments and answers as of generate()."""
         constraints = _constraints(json_object, json_schema, regex, choice, grammar, structural_tag)
         chat = _chat(tools, tool_choice, parallel_tool_calls, chat_template_kwargs, add_generation_prompt, continue_final_message)
-        messages = list(messages)
-        conversations = [messages] if not messages or isinstance(messages[0], dict) else messages
+        given: list[Any] = list(messages)
+        conversations = [given] if not given or isinstance(given[0], dict) else given
         return self._run([self._request(params, index, constraints, messages=each, chat=chat)
                           for index, (each, params) in enumerate(zip(conversations, _each(sampling_params, len(conversations))))])
 
