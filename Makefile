@@ -105,6 +105,7 @@ package: build  ## build/release/package/tutti_*.deb for this Debian: the progra
 	@cd build/$(PRESET) && cpack -G DEB
 
 wheel: build  ## build/wheel/tutti-*.whl for pip: the Python package with the program and its libraries inside
+	@tools/install_deps.sh cmake/packages-package.txt
 	@tools/build.sh $(PRESET) tutti_wheel_program
 	@tools/make_wheel.py --build build/$(PRESET) $(ARGS)
 

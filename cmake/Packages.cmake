@@ -1,7 +1,7 @@
-# `make package`: build/package/tutti_*.deb, with the program, the library, the service and the man pages. dpkg-shlibdeps finds the
+# `make package`: build/release/package/tutti_*.deb, with the program, the library, the service and the man pages. dpkg-shlibdeps finds the
 # packages that it needs, so that it is for the Debian that it was built on.
 set(man_folder ${CMAKE_BINARY_DIR}/man)
-install(FILES ${PROJECT_SOURCE_DIR}/share/systemd/tutti.service DESTINATION /usr/lib/systemd/system COMPONENT service EXCLUDE_FROM_ALL)
+install(FILES ${PROJECT_SOURCE_DIR}/deploy/systemd/tutti.service DESTINATION /usr/lib/systemd/system COMPONENT service EXCLUDE_FROM_ALL)
 install(FILES ${PROJECT_SOURCE_DIR}/share/tutti/tutti.toml DESTINATION /etc/tutti COMPONENT service EXCLUDE_FROM_ALL)
 install(FILES ${PROJECT_SOURCE_DIR}/share/tutti/default DESTINATION /etc/default RENAME tutti COMPONENT service EXCLUDE_FROM_ALL)
 install(DIRECTORY ${man_folder}/ DESTINATION /usr/share/man/man1 COMPONENT service EXCLUDE_FROM_ALL FILES_MATCHING PATTERN "*.1.gz")

@@ -46,8 +46,8 @@ struct Vectors {
 };
 
 struct EncoderInfo {
-  int dimensions = 0;                // floats of a vector; 0: the model gives none
-  std::vector<std::string> labels;   // of a classifier's scores; empty: the model gives none
+  int dimensions = 0;                // floats of a vector; 0: no vectors
+  std::vector<std::string> labels;   // of a classifier's scores; empty: no scores
   bool pairs = false;                // a cross-encoder, which reads two texts together
   std::vector<std::string> prompts;  // names of what can be put before a text
 };

@@ -29,7 +29,7 @@ def _numbers(values, param: str):
 
 
 class Request:
-    """A handle of one request. `index`: its place in a batch, which its seed depends on."""
+    """A handle of one request. `index` is added to the seed."""
 
     def __init__(self, params: SamplingParams, index: int = 0):
         self.handle = ffi.gc(lib().tutti_request_new(), lib().tutti_request_free)

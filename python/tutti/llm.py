@@ -1,7 +1,6 @@
 """LLM: a language model in this process."""
 import asyncio
 import collections
-import dataclasses
 import time
 from typing import Any, Iterable, Optional, Sequence, Union
 
@@ -75,7 +74,7 @@ class LLM:
         constraints = _constraints(json_object, json_schema, regex, choice, grammar, structural_tag)
         each: list[Any] = [prompts] if isinstance(prompts, (str, dict)) or _are_ids(prompts) else list(prompts)
         return self._run([self._request(params, index, constraints, prompt=prompt)
-                          for index, (prompt, params) in enumerate(zip(each, _each(sampling_params, len(each))))])
+                          for prompt, (params, index) in zip(each, _each(sampling_params, len(each)))])
 
     def chat(self, messages: Union[Messages, Sequence[Messages]], sampling_params: Union[SamplingParams, Sequence[SamplingParams], None] = None,
              *, tools: Optional[Sequence[dict]] = None, tool_choice: Union[str, dict, None] = None, parallel_tool_calls: bool = True,
@@ -88,7 +87,7 @@ class LLM:
         given: list[Any] = list(messages)
         conversations = [given] if not given or isinstance(given[0], dict) else given
         return self._run([self._request(params, index, constraints, messages=each, chat=chat)
-                          for index, (each, params) in enumerate(zip(conversations, _each(sampling_params, len(conversations))))])
+                          for each, (params, index) in zip(conversations, _each(sampling_params, len(conversations)))])
 
     def stream(self, prompt: Union[Prompt, Messages], sampling_params: Optional[SamplingParams] = None, *,
                tools: Optional[Sequence[dict]] = None, tool_choice: Union[str, dict, None] = None, parallel_tool_calls: bool = True,
@@ -218,13 +217,13 @@ def _are_ids(prompts: Any) -> bool:
         return False
 
 
-def _each(params: Union[SamplingParams, Sequence[SamplingParams], None], count: int) -> list[SamplingParams]:
-    """The parameters of each prompt. Of one for all, prompt i has its seed plus i; of several, each has its own."""
+def _each(params: Union[SamplingParams, Sequence[SamplingParams], None], count: int) -> list[tuple[SamplingParams, int]]:
+    """The parameters of each prompt, and what is added to their seed: of one for all, the prompt's place; of several, nothing."""
     if params is None:
         params = SamplingParams()
     if isinstance(params, SamplingParams):
-        return [params] * count
+        return [(params, index) for index in range(count)]
     params = list(params)
     if len(params) != count:
         raise errors.InvalidArgumentError(f"there are {count} prompts and {len(params)} sampling_params", "invalid_value", "sampling_params")
-    return [dataclasses.replace(each, seed=each.seed - index if each.seed is not None else None) for index, each in enumerate(params)]
+    return [(each, 0) for each in params]

@@ -67,8 +67,8 @@ class Deploy(unittest.TestCase):
             pathlib.Path(config).write_text(settings)
             commands = [container["args"] for container in containers]
             for unit in (ROOT / "deploy/systemd").iterdir():
-                commands.append(re.search(r"^ExecStart=/usr/local/bin/(.*)$", unit.read_text(), re.M)[1].split())
-            self.assertEqual(len(commands), 5)
+                commands.append(re.search(r"^ExecStart=/usr/(?:local/)?bin/(.*)$", unit.read_text(), re.M)[1].split())
+            self.assertEqual(len(commands), 6)
             for command in commands:
                 arguments = [config if one == "/etc/tutti/tutti.toml" else one for one in command[1:]]
                 if arguments[0] == "worker":

@@ -22,6 +22,8 @@ from tutti import Encoder, LLM, SamplingParams
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(SOURCE / "tests" / "e2e"))
 import encoder_models  # noqa: E402
+import hub_server  # noqa: E402
+import tiny_model  # noqa: E402
 GREEDY = SamplingParams(temperature=0, max_tokens=12, ignore_eos=True)
 QUESTION = [{"role": "user", "content": "What is 2 + 2?"}]
 WEATHER = {"type": "function", "function": {"name": "get_weather", "description": "The weather of a place", "parameters": {
@@ -353,6 +355,35 @@ class Vectors(unittest.TestCase):
         self.assertEqual(self.encoder.encode("word " * 600).shape, (384,))
         with self.assertRaises(tutti.InvalidArgumentError):
             self.encoder.classify("a")
+
+
+class Fetched(unittest.TestCase):
+    def load(self, *models):
+        """A new process, whose caches are empty and whose hub is a local one."""
+        code = ("import sys, tutti\nfor model in sys.argv[1:]:\n"
+                "    print(tutti.LLM(model, kv_cache_bytes='32MiB').generate('a', tutti.SamplingParams(max_tokens=2, ignore_eos=True))[0].finish_reason)")
+        environment = dict(os.environ, HF_ENDPOINT=self.hub.url, HF_HOME=self.folder, TUTTI_CACHE=f"{self.folder}/tutti", NO_PROXY="127.0.0.1")
+        return subprocess.run([sys.executable, "-c", code, *models], env=environment, capture_output=True, text=True, timeout=120, check=False)
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+        tiny_model.write(f"{self.folder}/model.gguf")
+        data = pathlib.Path(self.folder, "model.gguf").read_bytes()
+        self.hub = hub_server.HubServer({"org/tiny": hub_server.Repository({"model.gguf": data})})
+        self.addCleanup(self.hub.stop)
+
+    def test_a_model_that_is_not_here_is_fetched_once(self):
+        done = self.load("org/tiny", "org/tiny")
+        self.assertEqual((done.returncode, done.stdout), (0, "length\nlength\n"), done.stderr)
+        self.hub.stop()
+        self.assertEqual(self.load("org/tiny").stdout, "length\n", "from the cache")
+
+    def test_one_that_no_hub_has_is_refused(self):
+        done = self.load("org/other")
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("tutti.errors.UnavailableError: org/other could not be fetched", done.stderr)
 
 
 class Installed(unittest.TestCase):

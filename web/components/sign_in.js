@@ -30,7 +30,7 @@ export function SignIn({why}) {
     <div class="page"><div class="inner sign-in">
       <div class="card stack">
         <h1>Sign in</h1>
-        <p>This server needs a key. Ask whoever runs the server for one.</p>
+        <p>This server needs a key. Ask the operator of the server for one.</p>
         <p class="hint">If you run it yourself: <code>tutti keys create NAME</code> in a terminal makes one.</p>
         <${SignInForm} why=${why} />
       </div>

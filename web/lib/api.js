@@ -132,8 +132,8 @@ async function errorOf(response) {
 // Why the server refused the key, for a user who does not know its API. The server has one code for keys that are wrong and
 // keys that have expired.
 function keyFault({code, message}) {
-  if (code === 'key_revoked') return 'This key was revoked. Ask whoever runs the server for a new one.';
-  if (/expired/.test(message)) return 'This key has expired. Ask whoever runs the server for a new one.';
+  if (code === 'key_revoked') return 'This key was revoked. Ask the operator of the server for a new one.';
+  if (/expired/.test(message)) return 'This key has expired. Ask the operator of the server for a new one.';
   return 'This key is not valid here. Check that it was copied as a whole, and that it is of this server.';
 }
 

@@ -336,7 +336,7 @@ class RetiredServers {
 
  private:
   static constexpr size_t kMost = 8;
-  static constexpr Duration kHandshakes = std::chrono::seconds(1);  // a handshake takes 5 ms
+  static constexpr Duration kHandshakes = std::chrono::seconds(1);
   struct Wait {
     std::counting_semaphore<> hurry{0};
     std::atomic<bool> ended{false};
