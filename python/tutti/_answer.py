@@ -1,5 +1,6 @@
 """Answers: from a handle of the library to values."""
 import math
+from typing import Any, Optional
 
 from ._native import decoded, ffi, lib
 from .outputs import CompletionOutput, Logprob, RequestOutput, ToolCall
@@ -8,7 +9,7 @@ _FINISH = {0: "stop", 1: "length", 2: "cancelled", 3: "tool_calls"}
 _MAX_ENTRIES = 24  # the token's own and 20 more
 
 
-def _positions(completion, choice: int):
+def _positions(completion: Any, choice: int) -> list[tuple[int, dict[int, Logprob]]]:
     """Each position's entries by token; a list of (id, those entries)."""
     entries = ffi.new("tutti_logprob[]", _MAX_ENTRIES)
     count = ffi.new("size_t*")
@@ -24,11 +25,11 @@ def _positions(completion, choice: int):
     return found
 
 
-def _entry(entry, rank) -> Logprob:
+def _entry(entry: Any, rank: Optional[int]) -> Logprob:
     return Logprob(entry.id, entry.logprob, bytes(ffi.buffer(entry.bytes, entry.byte_count)).decode(errors="replace"), rank)
 
 
-def _choice(completion, index: int) -> CompletionOutput:
+def _choice(completion: Any, index: int) -> CompletionOutput:
     count = ffi.new("size_t*")
     tokens = lib().tutti_completion_tokens(completion, index, count)
     positions = _positions(completion, index)
@@ -48,7 +49,7 @@ def _choice(completion, index: int) -> CompletionOutput:
         reasoning=decoded(lib().tutti_completion_reasoning(completion, index)), tool_calls=calls)
 
 
-def read(completion, prompt) -> RequestOutput:
+def read(completion: Any, prompt: Any) -> RequestOutput:
     scored = [position for _, position in _positions(completion, -1)]
     return RequestOutput(
         prompt=prompt, outputs=[_choice(completion, index) for index in range(lib().tutti_completion_choices(completion))],

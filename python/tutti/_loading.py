@@ -25,6 +25,24 @@ def _bar() -> Callable[[int, int], None]:
     return show
 
 
+class Count:
+    """Shows at standard error how many of `total` are done, at most ten times a second. Without `shown` it does nothing."""
+
+    def __init__(self, total: int, what: str, shown: bool):
+        self._total, self._what, self._shown = total, what, shown and total > 0
+        self._done = 0
+        self._written = 0.0
+
+    def add(self, count: int = 1) -> None:
+        self._done += count
+        now = time.monotonic()
+        if not self._shown or (self._done < self._total and now - self._written < 0.1):
+            return
+        self._written = now
+        end = "\n" if self._done == self._total else ""
+        print(f"\rtutti: {self._done}/{self._total} {self._what}", end=end, file=sys.stderr, flush=True)
+
+
 def open_model(kind: str, model: str, progress: Progress, options: dict[str, Any]) -> Handle:
     """Loads a model, which is fetched first where it is a known one or one of a hub that is not in the cache."""
     call: Optional[Callable[[int, int], None]] = None

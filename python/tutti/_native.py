@@ -3,6 +3,7 @@ import functools
 import os
 import pathlib
 import re
+from typing import Any, Callable, Optional
 
 import cffi
 
@@ -19,12 +20,12 @@ def declarations(header: str) -> str:
     return re.sub(r"\bTUTTI_(API|ENUM_TYPE)\b", "", text)
 
 
-ffi = cffi.FFI()
+ffi: Any = cffi.FFI()
 ffi.cdef(declarations((_FOLDER / "c_api.h").read_text()))
 
 
 @functools.cache
-def lib():
+def lib() -> Any:
     """The library, loaded when it is first used."""
     return ffi.dlopen(str(_FOLDER / "libtutti.so"))
 
@@ -37,7 +38,7 @@ def encoded(text: str, param: str) -> bytes:
     return data
 
 
-def sized(text: str, param: str):
+def sized(text: str, param: str) -> tuple[dict[str, Any], Any]:
     """The text as a tutti_text, and the bytes that must live as long."""
     data = utf8(text, param)
     held = ffi.from_buffer("char[]", data)
@@ -54,14 +55,14 @@ def utf8(text: str, param: str) -> bytes:
         raise errors.InvalidArgumentError(f"{param} holds half of a surrogate pair at {error.start}", "invalid_value", param) from None
 
 
-def decoded(pointer) -> str:
-    return ffi.string(pointer).decode(errors="replace")
+def decoded(pointer: Any) -> str:
+    return str(ffi.string(pointer).decode(errors="replace"))
 
 
 class Error:
     """The place for the error of one call: `check(call(..., error.out))` raises it."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.out = ffi.new("tutti_error**")
 
     def check(self, status: int) -> None:
@@ -81,12 +82,12 @@ class Handle:
     A process that was forked has none of the model's threads, so the handle refuses to work there.
     """
 
-    def __init__(self, pointer, free, what: str):
+    def __init__(self, pointer: Any, free: Any, what: str):
         self._pointer = ffi.gc(pointer, free)
         self._pid = os.getpid()
         self._what = what
 
-    def get(self):
+    def get(self) -> Any:
         if self._pointer is None:
             raise errors.FailedPreconditionError(f"the {self._what} is closed", "closed")
         if self._pid != os.getpid():
@@ -100,13 +101,13 @@ class Handle:
             ffi.release(pointer)
 
 
-def option_text(value) -> str:
+def option_text(value: Any) -> str:
     if isinstance(value, bool):
         return "on" if value else "off"
     return str(value)
 
 
-def make_options(model: str, options: dict, progress):
+def make_options(model: str, options: dict[str, Any], progress: Optional[Callable[[int, int], None]]) -> tuple[Any, Any]:
     """The options of a load, and what must live as long. Names are those of the program, with underscores."""
     handle = ffi.gc(lib().tutti_options_new(encoded(model, "model")), lib().tutti_options_free)
     for name, value in options.items():
@@ -114,18 +115,18 @@ def make_options(model: str, options: dict, progress):
             lib().tutti_options_set(handle, encoded(name.replace("_", "-"), "option"), encoded(option_text(value), name))
     if progress is None:
         return handle, None
-    raised = []
+    raised: list[BaseException] = []
 
-    @ffi.callback("int(void*, size_t, size_t)", error=1, onerror=lambda kind, value, trace: raised.append(value))
-    def call(_, done, total):
+    def report(_: Any, done: int, total: int) -> int:
         progress(done, total)
         return 0
 
+    call = ffi.callback("int(void*, size_t, size_t)", report, error=1, onerror=lambda kind, value, trace: raised.append(value))
     lib().tutti_options_progress(handle, call, ffi.NULL)
     return handle, (call, raised)
 
 
-def load(kind: str, model: str, options: dict, progress) -> Handle:
+def load(kind: str, model: str, options: dict[str, Any], progress: Optional[Callable[[int, int], None]]) -> Handle:
     """Loads a model ("model") or an encoder ("encoder")."""
     handle, callback = make_options(model, options, progress)
     out = ffi.new(f"tutti_{kind}**")

@@ -20,7 +20,7 @@ def _json(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value)
 
 
-def _numbers(values, param: str):
+def _numbers(values: Any, param: str) -> Any:
     """Token ids: a list, an array of numpy, ..."""
     try:
         return ffi.new("int32_t[]", [int(value) for value in values])
@@ -98,7 +98,7 @@ class Request:
         self.prompt = list(ids)
         self._check(lib().tutti_request_tokens(self.handle, ids, len(ids)), "prompt", self.prompt)
 
-    def use_messages(self, messages: Any, chat: dict) -> None:
+    def use_messages(self, messages: Any, chat: dict[str, Any]) -> None:
         """Messages in OpenAI's form; `chat`: the other arguments of LLM.chat."""
         self.prompt = messages
         if not messages:
@@ -163,7 +163,7 @@ class Request:
             kind = kinds[choice]
         self._check(lib().tutti_request_tool_choice(self.handle, kind, name, int(parallel)), "tool_choice", choice)
 
-    def constrain(self, constraints: dict) -> None:
+    def constrain(self, constraints: dict[str, Any]) -> None:
         """At most one of json_object, json_schema, regex, choice, grammar and structural_tag."""
         given = {name: value for name, value in constraints.items() if value is not None and value is not False}
         if len(given) > 1:

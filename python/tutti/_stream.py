@@ -2,7 +2,7 @@
 import asyncio
 import math
 import threading
-from typing import AsyncIterator, Iterator, Optional
+from typing import Any, AsyncIterator, Iterator, Optional
 
 from . import _answer
 from ._native import Error, Handle, ffi, lib
@@ -11,7 +11,7 @@ from .outputs import Piece, RequestOutput
 _WAIT_MS = 200  # after which Ctrl-C is seen
 
 
-def _text(pointer, size: int) -> str:
+def _text(pointer: Any, size: int) -> str:
     return bytes(ffi.buffer(pointer, size)).decode(errors="replace") if size else ""
 
 
@@ -21,7 +21,7 @@ class Stream:
     Leaving the loop cancels the request, as close() and the end of a `with` do. One thread at a time.
     """
 
-    def __init__(self, model: Handle, request, prompt):
+    def __init__(self, model: Handle, request: Any, prompt: Any):
         self._prompt = prompt
         job = ffi.new("tutti_job**")
         error = Error()
@@ -54,9 +54,9 @@ class Stream:
 
     async def __aiter__(self) -> AsyncIterator[Piece]:
         loop = asyncio.get_running_loop()
-        pieces: asyncio.Queue = asyncio.Queue()
+        pieces: asyncio.Queue[Any] = asyncio.Queue()
 
-        def put(item) -> None:
+        def put(item: Any) -> None:
             try:
                 loop.call_soon_threadsafe(pieces.put_nowait, item)
             except RuntimeError:  # the loop has been closed
@@ -89,7 +89,7 @@ class Stream:
     def __enter__(self) -> "Stream":
         return self
 
-    def __exit__(self, *_) -> None:
+    def __exit__(self, *_: object) -> None:
         self.cancel()
 
     def result(self) -> RequestOutput:

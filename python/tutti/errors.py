@@ -5,21 +5,21 @@ class TuttiError(Exception):
     """What Tutti refuses or could not do.
 
     Attributes:
-        code: machine-readable, as in the servers' answers ("context_length_exceeded"; docs/errors.md).
+        code: machine-readable, as in the servers' answers ("context_length_exceeded"; docs/http.md has all).
         param: the parameter at fault, or "".
         message: what is wrong, with the numbers.
     """
 
-    def __init__(self, message, code="internal_error", param=""):
+    def __init__(self, message: str, code: str = "internal_error", param: str = ""):
         super().__init__(message)
         self.message = message
         self.code = code
         self.param = param
 
-    def __reduce__(self):  # exceptions cross the borders of processes
+    def __reduce__(self) -> tuple[type["TuttiError"], tuple[str, str, str]]:  # exceptions cross the borders of processes
         return type(self), (self.message, self.code, self.param)
 
-    def __str__(self):
+    def __str__(self) -> str:
         return f"{self.message} ({self.code})"
 
 
@@ -30,7 +30,7 @@ class InvalidArgumentError(TuttiError, ValueError):
 class NotFoundError(TuttiError, FileNotFoundError):
     """There is no such model or file."""
 
-    def __str__(self):  # OSError has another one
+    def __str__(self) -> str:  # OSError has another one
         return TuttiError.__str__(self)
 
 
@@ -41,7 +41,7 @@ class ResourceExhaustedError(TuttiError):
 class DeadlineExceededError(TuttiError, TimeoutError):
     """The time limit of the request has passed."""
 
-    def __str__(self):
+    def __str__(self) -> str:
         return TuttiError.__str__(self)
 
 
@@ -74,6 +74,6 @@ _BY_STATUS = {1: CancelledError, 3: InvalidArgumentError, 4: DeadlineExceededErr
               15: DataLossError}
 
 
-def of_status(status: int) -> type:
+def of_status(status: int) -> type[TuttiError]:
     """The class for a canonical code of gRPC."""
     return _BY_STATUS.get(status, TuttiError)

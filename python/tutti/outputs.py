@@ -1,6 +1,6 @@
 """Answers, in the shapes of vLLM."""
 import dataclasses
-from typing import Optional, Union
+from typing import Any, Optional, Union
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,7 +41,7 @@ class CompletionOutput:
 class RequestOutput:
     """The answers to a prompt. `text` and the like are those of the first one."""
 
-    prompt: Union[str, list[int], list[dict]]
+    prompt: Union[str, list[int], list[dict[str, Any]]]
     outputs: list[CompletionOutput]
     prompt_tokens: int
     completion_tokens: int  # of all answers
@@ -67,6 +67,60 @@ class RequestOutput:
     @property
     def tool_calls(self) -> list[ToolCall]:
         return self.outputs[0].tool_calls
+
+
+@dataclasses.dataclass(frozen=True)
+class EmbeddingOutput:
+    """The vector of a text."""
+
+    embedding: list[float]
+
+    @property
+    def hidden_size(self) -> int:
+        return len(self.embedding)
+
+
+@dataclasses.dataclass(frozen=True)
+class EmbeddingRequestOutput:
+    """The answer of LLM.embed() to a text."""
+
+    prompt: str
+    outputs: EmbeddingOutput
+    prompt_tokens: int  # that were read, special ones included
+
+
+@dataclasses.dataclass(frozen=True)
+class ScoringOutput:
+    """How well two texts fit; more is better."""
+
+    score: float
+
+
+@dataclasses.dataclass(frozen=True)
+class ScoringRequestOutput:
+    """The answer of LLM.score() to a pair of texts."""
+
+    prompt: tuple[str, str]
+    outputs: ScoringOutput
+
+
+@dataclasses.dataclass(frozen=True)
+class ClassificationOutput:
+    """A probability for each of the model's classes, in the order of LLM.labels."""
+
+    probs: list[float]
+
+    @property
+    def num_classes(self) -> int:
+        return len(self.probs)
+
+
+@dataclasses.dataclass(frozen=True)
+class ClassificationRequestOutput:
+    """The answer of LLM.classify() to a text."""
+
+    prompt: str
+    outputs: ClassificationOutput
 
 
 @dataclasses.dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""How answers are drawn."""
+"""How answers are drawn, and how texts become vectors."""
 import dataclasses
 from typing import Mapping, Optional, Sequence, Union
 
@@ -34,3 +34,11 @@ class SamplingParams:
     truncate_prompt_tokens: Optional[int] = None  # keep only so many of the prompt's last tokens
     max_reasoning_tokens: Optional[int] = None  # before the answer, of models that reason
     timeout_s: Optional[float] = None  # from the call on; then DeadlineExceededError
+
+
+@dataclasses.dataclass
+class PoolingParams:
+    """Parameters of LLM.embed(), score() and classify(), by the names of vLLM."""
+
+    dimensions: Optional[int] = None  # leading components of a vector, of models trained for it; None: all
+    use_activation: Optional[bool] = None  # vectors to length 1, scores by sigmoid or softmax; None: as the model's files say

@@ -13,6 +13,8 @@ import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
+sys.path.insert(0, str(ROOT / "tests" / "e2e"))
+from run import make_venv  # noqa: E402
 
 
 def main() -> None:
@@ -20,7 +22,7 @@ def main() -> None:
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build" / "release", metavar="FOLDER")
     parser.add_argument("--wheel", type=pathlib.Path)
     parser.add_argument("--venv", type=pathlib.Path, default=ROOT / "build" / "python-venv")
-    parser.add_argument("tests", nargs="*", default=["test_package"])
+    parser.add_argument("tests", nargs="*", default=["test_package", "test_types"])
     arguments = parser.parse_args()
     if arguments.wheel is None:
         folder = arguments.build / "wheel"
@@ -31,7 +33,9 @@ def main() -> None:
     python = arguments.venv / "bin" / "python"
     subprocess.run([python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-input", "--retries", "3", arguments.wheel],
                    check=True)
+    types_python = make_venv(arguments.venv.with_name("types-venv"), HERE / "types-requirements.txt")
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("TUTTI_", "PYTHON")) or name == "TUTTI_CACHE"}
+    environment["TYPES_PYTHON"] = str(types_python.absolute())
     sys.exit(subprocess.run([python.absolute(), "-m", "unittest", *arguments.tests], cwd=HERE, env=environment, check=False).returncode)
 
 

@@ -17,7 +17,7 @@ import unittest
 import numpy
 
 import tutti
-from tutti import Encoder, LLM, SamplingParams
+from tutti import Encoder, LLM, PoolingParams, SamplingParams
 
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(SOURCE / "tests" / "e2e"))
@@ -355,6 +355,83 @@ class Vectors(unittest.TestCase):
         self.assertEqual(self.encoder.encode("word " * 600).shape, (384,))
         with self.assertRaises(tutti.InvalidArgumentError):
             self.encoder.classify("a")
+
+
+    def test_names_of_sentence_transformers(self):
+        texts = ["A cat", "A dog", "Rust"]
+        vectors = self.encoder.encode(texts, normalize_embeddings=True, batch_size=2, show_progress_bar=False)
+        numpy.testing.assert_array_equal(vectors, self.encoder.encode(texts))
+        rows = self.encoder.encode(texts, convert_to_numpy=False)
+        self.assertIsInstance(rows, list)
+        numpy.testing.assert_array_equal(rows[2], vectors[2])
+        numpy.testing.assert_array_equal(self.encoder.encode(["dog"], prompt="A ")[0], vectors[1])
+        self.assertEqual(self.encoder.encode_query("x").shape, self.encoder.encode_document("x").shape)
+        cosines = self.encoder.similarity(vectors[:2], 3 * vectors)
+        numpy.testing.assert_allclose(cosines, vectors[:2] @ vectors.T, rtol=1e-5)
+        numpy.testing.assert_allclose(self.encoder.similarity_pairwise(vectors, vectors), 1, rtol=1e-5)
+        self.assertEqual(self.encoder.similarity(vectors[0], vectors[1]).shape, (1, 1))
+        pairs = [("A cat", "A dog"), ("Rust", "Iron"), ("A cat", "A kitten")]
+        numpy.testing.assert_allclose(self.encoder.predict(pairs), [self.encoder.scores(a, [b])[0] for a, b in pairs], rtol=1e-5)
+        for call, param in ((lambda: self.encoder.encode([*texts, ""], batch_size=3), "texts[3]"),
+                            (lambda: self.encoder.encode(texts, prompt=3), "prompt"),
+                            (lambda: self.encoder.encode(texts, prompt="a", prompt_name="b"), "prompt"),
+                            (lambda: self.encoder.encode(texts, batch_size=0), "batch_size"),
+                            (lambda: self.encoder.predict([("a", "b"), "cd"]), "pairs[1]")):
+            with self.assertRaises(tutti.InvalidArgumentError) as raised:
+                call()
+            self.assertEqual(raised.exception.param, param)
+
+
+class Pooling(unittest.TestCase):
+    """LLM's embed, score and classify, by the names of vLLM."""
+
+    def test_texts_become_vectors_and_scores(self):
+        with Encoder() as encoder, LLM("all-minilm-l6-v2") as llm:
+            self.assertEqual((llm.runner, llm.max_model_len), ("pooling", 256))
+            outputs = llm.embed(["A cat", "A dog"])
+            self.assertEqual([out.prompt for out in outputs], ["A cat", "A dog"])
+            self.assertEqual((outputs[0].prompt_tokens, outputs[0].outputs.hidden_size), (4, 384))
+            numpy.testing.assert_allclose([out.outputs.embedding for out in outputs], encoder.encode(["A cat", "A dog"]), rtol=1e-5)
+            scores = [out.outputs.score for out in llm.score("A cat", ["A dog", "Rust"])]
+            numpy.testing.assert_allclose(scores, encoder.scores("A cat", ["A dog", "Rust"]), rtol=1e-5)
+            pairs = llm.score(["A cat", "Iron"], ["A dog", "Rust"])
+            self.assertEqual([out.prompt for out in pairs], [("A cat", "A dog"), ("Iron", "Rust")])
+            self.assertAlmostEqual(pairs[0].outputs.score, scores[0], 5)
+            self.assertEqual(asyncio.run(llm.embed_async("A cat"))[0].outputs, outputs[0].outputs)
+            for call, expected in ((lambda: llm.score(["a", "b"], ["c"]), "data_1"), (lambda: llm.embed(["a", ""]), "texts[1]"),
+                                   (lambda: llm.embed("a", pooling_params=PoolingParams(dimensions=7)), "dimensions")):
+                with self.assertRaises(tutti.InvalidArgumentError) as raised:
+                    call()
+                self.assertEqual(raised.exception.param, expected)
+
+    def test_classes_have_probabilities(self):
+        with tempfile.TemporaryDirectory() as folder:
+            encoder_models.write_cross_encoder(folder, labels=("good", "bad", "neither"))
+            with LLM(folder) as llm:
+                self.assertEqual(llm.labels, ["good", "bad", "neither"])
+                out = llm.classify(["A text"])[0].outputs
+                self.assertEqual(out.num_classes, 3)
+                self.assertAlmostEqual(sum(out.probs), 1, 5)
+                raw = llm.classify("A text", pooling_params=PoolingParams(use_activation=False))[0].outputs.probs
+                self.assertNotAlmostEqual(sum(raw), 1, 3)
+
+    def test_one_copy_of_a_model_does_one_of_both(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        model = f"{folder.name}/model.gguf"
+        tiny_model.write(model)
+        with LLM(model, kv_cache_bytes="32MiB", progress=False) as llm:
+            self.assertEqual(llm.runner, "generate")
+            for call in (lambda: llm.embed("a"), lambda: llm.score("a", "b"), lambda: llm.classify("a")):
+                with self.assertRaisesRegex(tutti.FailedPreconditionError, "Encoder") as raised:
+                    call()
+                self.assertEqual(raised.exception.code, "wrong_runner")
+        with LLM(model, runner="pooling", kv_cache_bytes="32MiB", progress=False) as llm:
+            self.assertGreater(llm.embed("a")[0].outputs.hidden_size, 0)
+            with self.assertRaisesRegex(tutti.FailedPreconditionError, "generates text"):
+                llm.generate("a")
+        with self.assertRaisesRegex(tutti.FailedPreconditionError, "generates no text"):
+            LLM("all-minilm-l6-v2", runner="generate")
 
 
 class Fetched(unittest.TestCase):
