@@ -109,7 +109,8 @@ class LLM:
 
     def chat(self, messages: Union[Messages, Sequence[Messages]], sampling_params: Union[SamplingParams, Sequence[SamplingParams], None] = None,
              *, use_tqdm: bool = False, tools: Optional[Sequence[dict[str, Any]]] = None, tool_choice: Union[str, dict[str, Any], None] = None,
-             parallel_tool_calls: bool = True, chat_template_kwargs: Optional[dict[str, Any]] = None, add_generation_prompt: bool = True, continue_final_message: bool = False,
+             parallel_tool_calls: bool = True, chat_template_kwargs: Optional[dict[str, Any]] = None, add_generation_prompt: bool = True,
+             continue_final_message: bool = False,
              json_object: bool = False, json_schema: Any = None, regex: Optional[str] = None, choice: Optional[Sequence[str]] = None,
              grammar: Optional[str] = None, structural_tag: Any = None) -> list[RequestOutput]:
         """Answers a conversation, or several, in OpenAI's form of messages. Arguments and answers as of generate()."""
@@ -122,7 +123,8 @@ class LLM:
 
     def stream(self, prompt: Union[Prompt, Messages], sampling_params: Optional[SamplingParams] = None, *,
                tools: Optional[Sequence[dict[str, Any]]] = None, tool_choice: Union[str, dict[str, Any], None] = None,
-               parallel_tool_calls: bool = True, chat_template_kwargs: Optional[dict[str, Any]] = None, add_generation_prompt: bool = True, continue_final_message: bool = False,
+               parallel_tool_calls: bool = True, chat_template_kwargs: Optional[dict[str, Any]] = None, add_generation_prompt: bool = True,
+               continue_final_message: bool = False,
                json_object: bool = False, json_schema: Any = None, regex: Optional[str] = None, choice: Optional[Sequence[str]] = None,
                grammar: Optional[str] = None, structural_tag: Any = None) -> Stream:
         """The pieces of one answer as they are generated, for `for` or `async for`. `prompt`: a text, token ids, or messages.
@@ -243,14 +245,16 @@ class LLM:
 
     def _generator(self) -> Handle:
         if self._model is None:
-            raise errors.FailedPreconditionError(f"{self.model} was loaded for vectors and scores: this needs a model that generates text, with runner=\"generate\"",
-                                                 "wrong_runner", "runner")
+            raise errors.FailedPreconditionError(
+                f"{self.model} was loaded for vectors and scores: this needs a model that generates text, with runner=\"generate\"",
+                "wrong_runner", "runner")
         return self._model
 
     def _pooler(self) -> Encoder:
         if self._encoder is None:
             raise errors.FailedPreconditionError(
-                f"{self.model} was loaded to generate: load LLM(model, runner=\"pooling\") or Encoder(model) for this", "wrong_runner", "runner")
+                f"{self.model} was loaded to generate: load LLM(model, runner=\"pooling\") or Encoder(model) for this",
+                "wrong_runner", "runner")
         return self._encoder
 
     def _request(self, params: SamplingParams, index: int, constraints: dict[str, Any], prompt: Any = None, messages: Any = None,

@@ -22,7 +22,7 @@ def main() -> None:
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build" / "release", metavar="FOLDER")
     parser.add_argument("--wheel", type=pathlib.Path)
     parser.add_argument("--venv", type=pathlib.Path, default=ROOT / "build" / "python-venv")
-    parser.add_argument("tests", nargs="*", default=["test_package", "test_types"])
+    parser.add_argument("tests", nargs="*", default=["test_package", "test_ray", "test_types"])
     arguments = parser.parse_args()
     if arguments.wheel is None:
         folder = arguments.build / "wheel"
