@@ -70,6 +70,7 @@ struct EncodeRequest {
   double tenant_weight = 1.0;
   std::shared_ptr<RequestObserver> observer;
   std::string cache_scope;
+  TraceContext trace_context = {};
   std::shared_ptr<RequestTrace> trace = nullptr;
 };
 

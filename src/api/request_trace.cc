@@ -16,8 +16,8 @@ std::string_view WaitReasonName(WaitReason reason) {
 std::string_view TraceEventName(TraceEvent::Kind kind) {
   constexpr std::string_view kNames[] = {"received",    "parsed", "written", "accepted",
                                          "submitted",   "waits",  "runs",    "prefill",
-                                         "first_token", "ended"};
-  static_assert(std::size(kNames) == static_cast<size_t>(TraceEvent::Kind::kEnded) + 1);
+                                         "first_token", "ended",  "sent",    "replied"};
+  static_assert(std::size(kNames) == static_cast<size_t>(TraceEvent::Kind::kReplied) + 1);
   return kNames[static_cast<size_t>(kind)];
 }
 
@@ -40,20 +40,73 @@ std::vector<uint64_t> RequestTrace::LastSteps() const {
   return numbers;
 }
 
+TraceContext RequestTrace::HopContext() const {
+  if (!head_.context.valid()) return head_.parent;
+  TraceContext hop = head_.context;
+  hop.span_id = ChildSpanId(hop.span_id, kHopSpan);
+  return hop;
+}
+
+void RequestTraces::Sample(RequestTrace::Head* head) const {
+  if (!ratio_) return;
+  head->context = head->parent;
+  if (!head->context.valid()) {
+    head->context.trace_id = NewTraceId();
+    head->context.sampled = InSample(head->context.trace_id, *ratio_);
+  }
+  head->context.span_id = NewSpanId();
+}
+
 std::shared_ptr<RequestTrace> RequestTraces::Begin(RequestTrace::Head head) {
+  Sample(&head);
   auto trace = std::make_shared<RequestTrace>(std::move(head));
   std::shared_ptr<RequestTrace> dropped;  // freed without the lock
   const MutexLock lock(mutex_);
   if (kept_.size() >= kKept) {
     // Nobody but this list refers to the trace of a request that has ended.
     auto oldest = std::find_if(kept_.begin(), kept_.end(),
-                               [](const auto& kept) { return kept.use_count() == 1; });
+                               [](const auto& kept) { return OtherReferences(kept) == 0; });
     if (oldest == kept_.end()) oldest = kept_.begin();
     dropped = std::move(*oldest);
+    dropped->kept_ = false;
     kept_.erase(oldest);
   }
+  trace->kept_ = true;
   kept_.push_back(trace);
+  if (!trace->head().context.sampled) return trace;
+  if (awaiting_.size() < kMaxAwaiting) {
+    trace->awaits_export_ = true;
+    awaiting_.push_back(trace);
+  } else {
+    dropped_.fetch_add(1, std::memory_order_relaxed);
+  }
   return trace;
+}
+
+bool RequestTraces::HasEnded(const std::shared_ptr<RequestTrace>& trace) {
+  if (OtherReferences(trace) == 0) return true;
+  // A server may hold the request longer than its parts take, and the engine may end it after its
+  // answer was written, because its client has left.
+  const auto ends_with = [](std::span<const TraceEvent> events, TraceEvent::Kind kind) {
+    return !events.empty() && events.back().kind == kind;
+  };
+  const std::span<const TraceEvent> server = trace->server().events();
+  const std::span<const TraceEvent> engine = trace->engine().events();
+  const bool written = ends_with(server, TraceEvent::Kind::kWritten);
+  const bool ended = ends_with(engine, TraceEvent::Kind::kEnded);
+  return (written && (ended || engine.empty())) || (ended && server.empty());
+}
+
+std::vector<std::shared_ptr<const RequestTrace>> RequestTraces::TakeEnded() {
+  std::vector<std::shared_ptr<const RequestTrace>> ended;
+  const MutexLock lock(mutex_);
+  std::erase_if(awaiting_, [&](const std::shared_ptr<RequestTrace>& trace) {
+    if (!HasEnded(trace)) return false;
+    trace->awaits_export_ = false;
+    ended.push_back(trace);
+    return true;
+  });
+  return ended;
 }
 
 std::vector<std::shared_ptr<const RequestTrace>> RequestTraces::Find(std::string_view id) const {

@@ -14,6 +14,7 @@
 #include <cstring>
 #include <deque>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -22,6 +23,7 @@
 
 #include "base/clock.h"
 #include "base/mutex.h"
+#include "base/trace_context.h"
 
 namespace tutti::api {
 
@@ -62,6 +64,9 @@ struct TraceEvent {
     kPrefill,     // a part of its prompt was computed; `tokens`, `step`; `took`: the step
     kFirstToken,  // drawn in `step`
     kEnded,       // `tokens`: of the output
+    // written by a frontend's pool of workers
+    kSent,     // given to a worker
+    kReplied,  // the worker's last message came
   };
   TimePoint at{};
   Duration took{0};
@@ -109,8 +114,12 @@ class RequestTrace {
     std::string route = {};  // "chat.completions"; may be empty
     std::string tenant = {};
     std::string caller = {};    // Caller::credential; may be empty
-    int64_t begun_unix_ms = 0;  // at ...
+    int64_t begun_unix_ns = 0;  // at ...
     TimePoint begun_at = {};    // ... this time
+    TraceContext parent = {};   // the caller's; it may have none
+    // Written by RequestTraces::Begin(): of the request's own span. Not valid: traces are not
+    // exported.
+    TraceContext context = {};
   };
   explicit RequestTrace(Head head) : head_(std::move(head)) {}
 
@@ -126,6 +135,13 @@ class RequestTrace {
   // What Cancel() cancels, while it exists.
   void SetCancellable(std::weak_ptr<Cancellable> request) {
     request_.Update([&](auto& held) { held = std::move(request); });
+  }
+
+  // --- a frontend's pool of workers, with its lock ---
+  TraceLog<12>& hop() { return hop_; }
+  // The name of the worker that has the request now.
+  void SetWorker(std::string worker) {
+    worker_.Update([&](std::string& held) { held = std::move(worker); });
   }
 
   // --- the engine thread ---
@@ -156,9 +172,14 @@ class RequestTrace {
   // The engine ends the request at its next step, with CANCELLED. False: it has ended, or no engine
   // of this process has it.
   bool Cancel() const;
-  std::string model() const { return model_.Copy(); }  // empty: not known yet
+  std::string model() const { return model_.Copy(); }    // empty: not known yet
+  std::string worker() const { return worker_.Copy(); }  // empty: no worker had it
+  // The context for a process that computes for this request: its spans are children of the one of
+  // the way to it. As the caller sent it if traces are not exported.
+  TraceContext HopContext() const;
   const TraceLog<12>& server() const { return server_; }
   const TraceLog<96>& engine() const { return engine_; }
+  const TraceLog<12>& hop() const { return hop_; }
   uint64_t steps() const { return steps_.load(std::memory_order_acquire); }
   std::vector<uint64_t> LastSteps() const;  // numbers of the last kLastSteps, ascending
   Duration waited(WaitReason reason) const {
@@ -170,17 +191,21 @@ class RequestTrace {
   std::string_view end() const { return end_.data(); }
 
   static constexpr size_t kLastSteps = 128;
+  static constexpr uint64_t kHopSpan = 0;  // ChildSpanId() of the span of the way to a worker
 
  private:
+  friend class RequestTraces;
   static void Add(std::atomic<int64_t>& total, Duration took) {
     total.store(total.load(std::memory_order_relaxed) + took.count(), std::memory_order_relaxed);
   }
 
   const Head head_;
-  Synchronized<std::string> model_;
+  Synchronized<std::string> model_, worker_;
   Synchronized<std::weak_ptr<Cancellable>> request_;
-  TraceLog<12> server_;
+  TraceLog<12> server_, hop_;
   TraceLog<96> engine_;
+  // Guarded by the mutex of RequestTraces: the lists that hold it.
+  bool kept_ = false, awaits_export_ = false;
   std::array<std::atomic<uint64_t>, kLastSteps> last_steps_ = {};
   std::atomic<uint64_t> steps_{0}, longest_gap_step_{0};
   std::atomic<int64_t> longest_gap_{0};
@@ -192,6 +217,12 @@ class RequestTrace {
 class RequestTraces {
  public:
   static constexpr size_t kKept = 512;
+  // Sampled traces that have not been exported. Further ones are not exported.
+  static constexpr size_t kMaxAwaiting = 8192;
+
+  // From now on traces are collected for an exporter: those whose callers record them, and this
+  // share, 0 to 1, of those whose callers say nothing. Before the first Begin().
+  void CollectForExport(double ratio) { ratio_ = ratio; }
 
   // Makes a trace and keeps it. If there are too many, the oldest one of a request that has ended
   // is dropped, or the oldest one if none has ended.
@@ -200,9 +231,24 @@ class RequestTraces {
   std::vector<std::shared_ptr<const RequestTrace>> Find(std::string_view id) const;
   size_t size() const;
 
+  // Traces of requests that have ended, for the exporter; each is returned once.
+  std::vector<std::shared_ptr<const RequestTrace>> TakeEnded();
+  // Sampled requests that are not exported, because too many were waiting.
+  uint64_t dropped() const { return dropped_.load(std::memory_order_relaxed); }
+
  private:
+  void Sample(RequestTrace::Head* head) const;
+  // References to the trace from outside of these lists.
+  static long OtherReferences(const std::shared_ptr<RequestTrace>& trace) {
+    return trace.use_count() - (trace->kept_ ? 1 : 0) - (trace->awaits_export_ ? 1 : 0);
+  }
+  static bool HasEnded(const std::shared_ptr<RequestTrace>& trace);
+
+  std::optional<double> ratio_;  // none: nothing is exported
+  std::atomic<uint64_t> dropped_{0};
   mutable Mutex mutex_;
   std::deque<std::shared_ptr<RequestTrace>> kept_ GUARDED_BY(mutex_);
+  std::vector<std::shared_ptr<RequestTrace>> awaiting_ GUARDED_BY(mutex_);
 };
 
 }  // namespace tutti::api

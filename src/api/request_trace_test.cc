@@ -111,11 +111,86 @@ TEST(RequestTraces, AreBoundedIfNoneEnds) {
 
 TEST(RequestTraces, FindsAllPromptsOfACall) {
   RequestTraces traces;
-  for (int i = 0; i < 3; ++i) traces.Begin({.id = "call", .begun_unix_ms = i});
+  for (int i = 0; i < 3; ++i) traces.Begin({.id = "call", .begun_unix_ns = i});
   const auto found = traces.Find("call");
   ASSERT_EQ(found.size(), 3u);
-  EXPECT_EQ(found[0]->head().begun_unix_ms, 0);
-  EXPECT_EQ(found[2]->head().begun_unix_ms, 2);
+  EXPECT_EQ(found[0]->head().begun_unix_ns, 0);
+  EXPECT_EQ(found[2]->head().begun_unix_ns, 2);
+}
+
+TraceEvent EventOf(TraceEvent::Kind kind) { return {.kind = kind}; }
+
+TEST(RequestTracesExport, CollectsNothingUnlessAsked) {
+  RequestTraces traces;
+  const TraceContext caller =
+      ReadTraceContext("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01");
+  auto trace = traces.Begin({.id = "a", .parent = caller});
+  EXPECT_FALSE(trace->head().context.valid());
+  EXPECT_EQ(trace->HopContext(), caller) << "a worker may export";
+  trace.reset();
+  EXPECT_TRUE(traces.TakeEnded().empty());
+}
+
+TEST(RequestTracesExport, TheCallerDecidesAndElseTheRatio) {
+  const std::string caller = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-0";
+  for (const double ratio : {0.0, 1.0}) {
+    RequestTraces traces;
+    traces.CollectForExport(ratio);
+    const auto sampled = traces.Begin({.id = "1", .parent = ReadTraceContext(caller + "1")});
+    const auto unsampled = traces.Begin({.id = "2", .parent = ReadTraceContext(caller + "0")});
+    const auto silent = traces.Begin({.id = "3"});
+    EXPECT_TRUE(sampled->head().context.sampled);
+    EXPECT_FALSE(unsampled->head().context.sampled);
+    EXPECT_EQ(silent->head().context.sampled, ratio == 1);
+    EXPECT_EQ(sampled->head().context.trace_id, sampled->head().parent.trace_id);
+    EXPECT_NE(sampled->head().context.span_id, sampled->head().parent.span_id);
+    EXPECT_NE(sampled->HopContext().span_id, sampled->head().context.span_id);
+    EXPECT_TRUE(silent->head().context.valid());
+  }
+}
+
+TEST(RequestTracesExport, TakesEachRequestOnceAfterItsEnd) {
+  RequestTraces traces;
+  traces.CollectForExport(1);
+  const auto written = traces.Begin({.id = "written"});
+  written->server().Append(EventOf(TraceEvent::Kind::kReceived));
+  EXPECT_TRUE(traces.TakeEnded().empty());
+  written->engine().Append(EventOf(TraceEvent::Kind::kSubmitted));
+  written->server().Append(EventOf(TraceEvent::Kind::kWritten));
+  EXPECT_TRUE(traces.TakeEnded().empty()) << "its client left, and the engine has not ended it";
+  written->engine().Append(EventOf(TraceEvent::Kind::kEnded));
+  ASSERT_EQ(traces.TakeEnded().size(), 1u);
+  EXPECT_TRUE(traces.TakeEnded().empty());
+
+  const auto of_a_job = traces.Begin({.id = "job"});
+  of_a_job->engine().Append(EventOf(TraceEvent::Kind::kEnded));
+  EXPECT_EQ(traces.TakeEnded().size(), 1u);
+
+  auto forgotten = traces.Begin({.id = "forgotten"});
+  forgotten->server().Append(EventOf(TraceEvent::Kind::kReceived));
+  EXPECT_TRUE(traces.TakeEnded().empty());
+  forgotten.reset();
+  EXPECT_EQ(traces.TakeEnded().size(), 1u);
+}
+
+TEST(RequestTracesExport, RequestsOutliveTheListOfTheLastOnes) {
+  RequestTraces traces;
+  traces.CollectForExport(1);
+  for (size_t i = 0; i < 3 * RequestTraces::kKept; ++i) traces.Begin({.id = std::to_string(i)});
+  EXPECT_EQ(traces.size(), RequestTraces::kKept);
+  EXPECT_EQ(traces.TakeEnded().size(), 3 * RequestTraces::kKept);
+  EXPECT_EQ(traces.dropped(), 0u);
+}
+
+TEST(RequestTracesExport, DropsWhatNobodyTakes) {
+  RequestTraces traces;
+  traces.CollectForExport(1);
+  for (size_t i = 0; i < RequestTraces::kMaxAwaiting + 10; ++i) traces.Begin({});
+  EXPECT_EQ(traces.dropped(), 10u);
+  EXPECT_EQ(traces.TakeEnded().size(), RequestTraces::kMaxAwaiting);
+  traces.Begin({});
+  EXPECT_EQ(traces.dropped(), 10u);
+  EXPECT_EQ(traces.TakeEnded().size(), 1u);
 }
 
 }  // namespace

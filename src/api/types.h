@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/trace_context.h"
 #include "base/types.h"
 
 namespace tutti::api {
@@ -275,7 +276,8 @@ struct GenerateRequest {
   std::optional<Continuation> continuation = {};
   // With `score_only`: pin the prompt. Errors: pin_limit, invalid_value (shorter than a block).
   std::optional<PinOrder> pin = {};
-  std::shared_ptr<RequestTrace> trace = nullptr;  // null: the request is not traced
+  TraceContext trace_context = {};                // of the caller; it may have none
+  std::shared_ptr<RequestTrace> trace = nullptr;  // null: none has begun
 };
 
 enum class FinishReason {

@@ -29,11 +29,13 @@
 #include "app/local_inference.h"
 #include "app/prefixes.h"
 #include "app/process/memory.h"
+#include "app/process/process_name.h"
 #include "app/process/process_signals.h"
 #include "app/remote_models.h"
 #include "app/service.h"
 #include "app/service_metrics.h"
 #include "app/store.h"
+#include "app/trace_export.h"
 #include "app/version.h"
 #include "base/log.h"
 #include "base/quote.h"
@@ -144,12 +146,6 @@ Status CheckFlags(const Settings& settings) {
 }
 
 // --- the worker ---
-
-std::string NameOfThisProcess() {
-  std::array<char, 256> host{};
-  if (gethostname(host.data(), host.size() - 1) != 0) host[0] = '\0';
-  return std::string(host.data()) + ":" + std::to_string(getpid());
-}
 
 // Without the models, which the link adds whenever it finds a frontend.
 v1::Hello HelloOf(const Settings& settings, const std::vector<ModelRef>& models,
@@ -365,6 +361,10 @@ Status RunWorker(const Settings& settings, const std::vector<ModelRef>& models) 
   LocalInference inference(settings, nullptr, &log);
   ASSIGN_OR_RETURN(std::shared_ptr<kv::PrefixDisk> prefixes, OpenPrefixes(settings, &log));
   inference.KeepPrefixes(std::move(prefixes));
+  const auto request_traces = std::make_shared<api::RequestTraces>();
+  ASSIGN_OR_RETURN(const std::unique_ptr<traces::Exporter> exporter,
+                   StartTraceExport(settings, request_traces, &log));
+  if (exporter != nullptr) inference.UseTraces(request_traces);
   ASSIGN_OR_RETURN(ModelManagerOptions manager_options, ModelManagerOptionsFrom(settings));
   std::atomic<bool> models_changed{false};
   ModelManager manager(std::move(manager_options), inference, log);

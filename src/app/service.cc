@@ -318,6 +318,8 @@ Result<std::unique_ptr<Service>> Service::Create(const Settings& settings, Backe
   ASSIGN_OR_RETURN(std::unique_ptr<State> state,
                    State::Open(settings, key, backend, std::move(caches), &log));
   std::unique_ptr<Service> service(new Service(settings, backend, metrics, log, std::move(state)));
+  ASSIGN_OR_RETURN(service->exporter_, StartTraceExport(settings, service->traces_, &log));
+  service->trace_metrics_ = CollectTraces(metrics, service->exporter_.get());
   const sessions::ChatOptions chat = ChatOf(settings, backend.clock());
   ASSIGN_OR_RETURN(
       service->servers_,

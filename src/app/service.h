@@ -23,6 +23,7 @@
 #include "app/service_metrics.h"
 #include "app/state.h"
 #include "app/store.h"
+#include "app/trace_export.h"
 #include "base/log.h"
 #include "base/status.h"
 #include "protocol/kserve/repository.h"
@@ -141,6 +142,9 @@ class Service {
   Logger& log_;
   telemetry::ServerMetrics server_metrics_;
   const std::shared_ptr<api::RequestTraces> traces_ = std::make_shared<api::RequestTraces>();
+  // Outlives the servers and the backend's last requests of this object.
+  std::unique_ptr<traces::Exporter> exporter_;  // null: traces.endpoint is not set
+  Collectors trace_metrics_;
   telemetry::RecentErrors errors_;
   const std::unique_ptr<State> state_;
   StoreWatch watch_;

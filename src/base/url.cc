@@ -97,6 +97,22 @@ std::optional<std::string> DecodeUrlPart(std::string_view text) {
   return out;
 }
 
+std::optional<std::string> PercentDecode(std::string_view text) {
+  std::string decoded;
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (text[i] != '%') {
+      decoded.push_back(text[i]);
+      continue;
+    }
+    if (i + 2 >= text.size()) return std::nullopt;
+    const int high = HexDigit(text[i + 1]), low = HexDigit(text[i + 2]);
+    if (high < 0 || low < 0) return std::nullopt;
+    decoded.push_back(static_cast<char>(high * 16 + low));
+    i += 2;
+  }
+  return decoded;
+}
+
 std::string HostAndPort(std::string_view host, int port) {
   const std::string text(host);
   const bool v6 = host.find(':') != std::string_view::npos;

@@ -43,6 +43,9 @@ UrlFault ParseUrl(std::string_view text, Url* out);
 // one of "/?#@" unescaped, or more than 255 bytes.
 std::optional<std::string> DecodeUrlPart(std::string_view text);
 
+// Any text with its escapes decoded. Nothing: an incomplete escape.
+std::optional<std::string> PercentDecode(std::string_view text);
+
 // "HOST:PORT", with brackets around IPv6.
 std::string HostAndPort(std::string_view host, int port);
 

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstring>
 #include <fstream>
 #include <set>
 #include <sstream>
@@ -93,7 +94,9 @@ TEST(CommandLine, HelpShowsCommonOptionsAndTopicsAll) {
   for (const app::OptionSpec& option : app::AllOptions()) {
     if (option.type == app::OptionType::kInt && option.min == option.max) continue;
     ++offered;
-    EXPECT_NE(all.find(app::FlagName(option) + " "), std::string::npos) << option.key;
+    const std::string flag = app::FlagName(option);
+    const char* const next = std::strlen(option.other_names) == 0 ? " " : ",";
+    EXPECT_NE(all.find(flag + next), std::string::npos) << option.key;
   }
   EXPECT_EQ(count(all), offered + 3);
   for (const OptionTopic& topic : OptionTopics()) {

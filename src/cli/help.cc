@@ -52,6 +52,7 @@ constexpr std::array kKeys = std::to_array<KeysOfTopic>({
     {"tool-format", "model"},
     {"generation-config", "model"},
     {"pull", "model"},
+    {"traces", "operation"},
     {"models", "model"},
     {"keep-alive", "model"},
     {"pin", "model"},

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "api/models.h"
+#include "api/request_trace.h"
 
 namespace tutti::cluster {
 namespace {
@@ -189,6 +190,12 @@ void PlaceToWire(const Request& request, TimePoint now, v1::WirePlace* wire) {
   if (request.cache.max_age) wire->mutable_cache()->set_max_age(request.cache.max_age->count());
   wire->set_wants_cache_report(request.cache_report != nullptr);
   if (request.keep_alive) wire->set_keep_alive(request.keep_alive->count());
+  const TraceContext context =
+      request.trace == nullptr ? request.trace_context : request.trace->HopContext();
+  if (context.valid()) {
+    wire->set_traceparent(TraceParent(context));
+    wire->set_tracestate(context.state);
+  }
 }
 
 template <typename Request>
@@ -205,6 +212,7 @@ void PlaceFromWire(const v1::WirePlace& wire, TimePoint now, Request* request) {
   if (wire.cache().has_max_age()) request->cache.max_age = Duration(wire.cache().max_age());
   if (wire.wants_cache_report()) request->cache_report = std::make_shared<api::CacheReport>();
   if (wire.has_keep_alive()) request->keep_alive = Duration(wire.keep_alive());
+  request->trace_context = ReadTraceContext(wire.traceparent(), wire.tracestate());
 }
 
 void ToWire(const api::Logprob& in, v1::WireLogprob* wire) {

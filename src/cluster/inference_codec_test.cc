@@ -55,6 +55,8 @@ api::GenerateRequest FullRequest() {
   s.skip_special_tokens = false;
   s.logprobs = 3;
   s.prompt_logprobs = 2;
+  request.trace_context =
+      ReadTraceContext("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", "vendor=1");
   request.n = 3;
   request.priority = api::Priority::kBatch;
   request.deadline = TimePoint(seconds(100));

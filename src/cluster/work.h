@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "api/request_trace.h"
 #include "base/status.h"
 #include "cluster/placement.h"
 #include "cluster/worker_pool.h"
@@ -112,6 +113,7 @@ struct WorkerPool::Work {
   std::shared_ptr<api::EncodingState> encoding;  // of an encoding
   std::shared_ptr<Waker> waker;
   std::shared_ptr<api::CacheReport> report;  // may be null
+  std::shared_ptr<api::RequestTrace> trace;  // may be null
 
   // --- the writer's: first the thread that places the request, then that of its worker ---
   size_t delivered = 0, seen = 0, skip = 0;  // events: written; of this worker; to skip as repeated

@@ -59,6 +59,8 @@ Result<api::Generation> WorkerPool::Generate(api::GenerateRequest request,
   work->call = std::make_shared<v1::Call>();
   ToWire(request, clock_.Now(), work->call->mutable_generate());
   work->call->mutable_generate()->mutable_place()->set_model(model->id);
+  work->trace = std::move(request.trace);
+  if (work->trace != nullptr) work->trace->SetModel(model->id);
   work->stream = std::make_shared<api::TokenStream>(std::move(waker),
                                                     std::exchange(request.observer, nullptr));
   RETURN_IF_ERROR(Begin(work));
@@ -82,6 +84,8 @@ Result<api::Encoding> WorkerPool::Encode(api::EncodeRequest request, std::shared
   work->call = std::make_shared<v1::Call>();
   ToWire(request, clock_.Now(), work->call->mutable_encode());
   work->call->mutable_encode()->mutable_place()->set_model(model->id);
+  work->trace = std::move(request.trace);
+  if (work->trace != nullptr) work->trace->SetModel(model->id);
   work->encoding = std::make_shared<api::EncodingState>(std::move(waker), nullptr,
                                                         std::exchange(request.observer, nullptr));
   RETURN_IF_ERROR(Begin(work));
@@ -169,6 +173,10 @@ void WorkerPool::Send(const WorkerRef& worker, const WorkRef& work) {
     place->set_deadline(left);
   }
   work->sent = true;
+  if (work->trace != nullptr) {
+    work->trace->SetWorker(worker->name);
+    work->trace->hop().Append({.at = clock_.Now(), .kind = api::TraceEvent::Kind::kSent});
+  }
   worker->calls.push_back(work->call);
   worker->connection->Wake();
 }
@@ -245,6 +253,10 @@ void WorkerPool::Apply(const WorkerRef& worker, const v1::Update& update,
 void WorkerPool::Forget(const WorkRef& work) {
   if (work->over) return;
   work->over = true;
+  if (work->trace != nullptr) {
+    work->trace->hop().Append({.at = clock_.Now(), .kind = api::TraceEvent::Kind::kReplied},
+                              /*essential=*/true);
+  }
   if (std::exchange(work->paused, false)) paused_.fetch_sub(1);
   --works_;
   if (const WorkerRef worker = std::exchange(work->worker, nullptr)) {

@@ -197,8 +197,9 @@ class Gateway final : public api::Inference {
          .route = request->route,
          .tenant = request->tenant,
          .caller = request->caller == nullptr ? std::string() : request->caller->credential,
-         .begun_unix_ms = UnixMillis(),
-         .begun_at = clock_.Now()});
+         .begun_unix_ns = UnixNanos(),
+         .begun_at = clock_.Now(),
+         .parent = request->trace_context});
   }
   static uint64_t DrawSeed();
 

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/ascii.h"
+#include "base/url.h"
 #include "base/utf8.h"
 
 namespace tutti::grammar {
@@ -27,22 +28,6 @@ std::string ResolveUri(const std::string& base, std::string_view reference) {
   if (path == std::string::npos) return whole + "/" + std::string(reference);
   const size_t last = whole.rfind('/');
   return (last == std::string::npos ? "" : whole.substr(0, last + 1)) + std::string(reference);
-}
-
-std::optional<std::string> PercentDecode(std::string_view text) {
-  std::string decoded;
-  for (size_t i = 0; i < text.size(); ++i) {
-    if (text[i] != '%') {
-      decoded.push_back(text[i]);
-      continue;
-    }
-    if (i + 2 >= text.size()) return std::nullopt;
-    const int high = tutti::HexDigit(text[i + 1]), low = tutti::HexDigit(text[i + 2]);
-    if (high < 0 || low < 0) return std::nullopt;
-    decoded.push_back(static_cast<char>(high * 16 + low));
-    i += 2;
-  }
-  return decoded;
 }
 
 // RFC 6901: ~1 is a slash, ~0 a tilde.

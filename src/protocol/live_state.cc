@@ -4,6 +4,7 @@
 #include <optional>
 #include <vector>
 
+#include "base/ascii.h"
 #include "base/types.h"
 
 namespace tutti::protocol {
@@ -216,7 +217,9 @@ std::optional<TraceEvent> Find(std::span<const TraceEvent> events, TraceEvent::K
   return *found;
 }
 
-bool IsEngineEvent(TraceEvent::Kind kind) { return kind >= TraceEvent::Kind::kAccepted; }
+bool IsEngineEvent(TraceEvent::Kind kind) {
+  return kind >= TraceEvent::Kind::kAccepted && kind <= TraceEvent::Kind::kEnded;
+}
 
 void WriteEvent(const TraceEvent& event, TimePoint from, JsonWriter* json) {
   using Kind = TraceEvent::Kind;
@@ -341,6 +344,8 @@ void WriteTrace(const RequestTrace& trace, const api::LiveState& steps, TimePoin
   const std::span<const TraceEvent> engine = trace.engine().events();
   std::vector<TraceEvent> events(trace.server().events().begin(), trace.server().events().end());
   events.insert(events.end(), engine.begin(), engine.end());
+  const std::span<const TraceEvent> hop = trace.hop().events();
+  events.insert(events.end(), hop.begin(), hop.end());
   std::stable_sort(events.begin(), events.end(),
                    [](const TraceEvent& a, const TraceEvent& b) { return a.at < b.at; });
   const bool ended = Find(engine, TraceEvent::Kind::kEnded).has_value();
@@ -350,7 +355,10 @@ void WriteTrace(const RequestTrace& trace, const api::LiveState& steps, TimePoin
       .MemberOrNull("tenant", trace.head().tenant)
       .MemberOrNull("caller", trace.head().caller)
       .MemberOrNull("model", trace.model())
-      .Member("begun_unix_ms", trace.head().begun_unix_ms)
+      .MemberOrNull("worker", trace.worker())
+      .MemberOrNull("trace_id", trace.head().context.valid() ? ToHex(trace.head().context.trace_id)
+                                                             : std::string())
+      .Member("begun_unix_ms", trace.head().begun_unix_ns / 1'000'000)
       .Member("state", ended || written ? "ended" : "running")
       .MemberOrNull("end", EndOf(trace, ended, written))
       .MemberOrNull("status", written ? std::optional<int>(written->tokens) : std::nullopt)
@@ -364,7 +372,8 @@ void WriteTrace(const RequestTrace& trace, const api::LiveState& steps, TimePoin
   json->Key("events").BeginArray();
   for (const TraceEvent& event : events) WriteEvent(event, from, json);
   json->EndArray();
-  json->Member("events_left_out", trace.server().dropped() + trace.engine().dropped());
+  json->Member("events_left_out",
+               trace.server().dropped() + trace.engine().dropped() + trace.hop().dropped());
   WriteSteps(trace, steps, from, json);
   json->EndObject();
 }

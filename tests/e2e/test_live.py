@@ -1,4 +1,5 @@
 """The live state for operators: what the engines do, why requests wait, and the stages of one request."""
+import contextlib
 import http.client
 import json
 import math
@@ -25,6 +26,21 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 def generate(server, tokens=4, prompt="Hi", **more):
     return server.post("/v1/completions", {"model": MODEL, "prompt": prompt, "max_tokens": tokens, "ignore_eos": True}, **more)
+
+
+@contextlib.contextmanager
+def tutti_messages():
+    """The modules that protoc makes of Tutti's own service: (messages, stubs)."""
+    with tempfile.TemporaryDirectory() as folder:
+        status = protoc.main(["protoc", f"-I{ROOT / 'proto'}", f"--python_out={folder}", f"--grpc_python_out={folder}",
+                              "tutti/v1/tutti.proto"])
+        assert status == 0, status
+        sys.path.insert(0, folder)
+        try:
+            from tutti.v1 import tutti_pb2, tutti_pb2_grpc
+            yield tutti_pb2, tutti_pb2_grpc
+        finally:
+            sys.path.remove(folder)
 
 
 class Busy:
@@ -341,13 +357,6 @@ class Encoder(ServerCase):
 @grpc_streams()
 class OtherServers(unittest.TestCase):
     def test_requests_over_grpc_and_mqtt_are_traced(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.assertEqual(protoc.main(["protoc", f"-I{ROOT / 'proto'}", f"--python_out={folder.name}",
-                                      f"--grpc_python_out={folder.name}", "tutti/v1/tutti.proto"]), 0)
-        sys.path.insert(0, folder.name)
-        self.addCleanup(sys.path.remove, folder.name)
-        from tutti.v1 import tutti_pb2, tutti_pb2_grpc
         server = serve(options=("--grpc-port", str(free_port())))
         self.addCleanup(server.stop)
 
@@ -360,11 +369,11 @@ class OtherServers(unittest.TestCase):
             return [event["event"] for event in trace["events"]]
 
         address = re.search(r"grpc://([0-9.:]+)", "".join(server.output) + server.log()).group(1)
-        with grpc.insecure_channel(address) as channel:
-            stub = tutti_pb2_grpc.TuttiStub(channel)
+        with grpc.insecure_channel(address) as channel, tutti_messages() as (messages, services):
+            stub = services.TuttiStub(channel)
 
             def ask(model, request_id):
-                request = tutti_pb2.GenerateRequest(model=model, max_tokens=4, conversation={"messages": [{"role": "user", "content": "Hi"}]})
+                request = messages.GenerateRequest(model=model, max_tokens=4, conversation={"messages": [{"role": "user", "content": "Hi"}]})
                 return list(stub.Generate(request, timeout=STEP_S, metadata=(("x-request-id", request_id),)))
             ask(MODEL, "over-grpc")
             with self.assertRaises(grpc.RpcError):
@@ -395,7 +404,8 @@ class Frontend(unittest.TestCase):
             self.assertEqual(sum(series["value"] for series in state["metrics"]["tutti_workers"]), 1)
             trace = json.loads(frontend.get(f"/admin/requests/{headers['x-request-id']}")[2])["traces"][0]
             self.assertFalse(trace["in_engine"])
-            self.assertEqual([event["event"] for event in trace["events"]], ["received", "parsed", "written"])
+            self.assertEqual([event["event"] for event in trace["events"]], ["received", "parsed", "sent", "replied", "written"])
+            self.assertRegex(trace["worker"], r".+:\d+$")
 
 
 if __name__ == "__main__":

@@ -142,6 +142,7 @@ Result<std::unique_ptr<Execution>> EncodingModel::Start(InferRequest request,
                                                         std::shared_ptr<Waker> waker) {
   api::EncodeRequest encode;
   encode.request_id = std::move(request.request_id);
+  encode.trace_context = std::move(request.trace_context);
   encode.model = config_.name;
   encode.priority = request.priority;
   encode.deadline = request.deadline;

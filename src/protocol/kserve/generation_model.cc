@@ -176,6 +176,7 @@ class GenerationModel final : public Model {
                      protocol::ParseSampling(Json(std::move(fields)), options, unread));
     generate.model = config_.name;
     generate.request_id = request.request_id;
+    generate.trace_context = request.trace_context;
     generate.deadline = std::min(generate.deadline, request.deadline);
     if (generate.priority == api::Priority::kInteractive) generate.priority = request.priority;
     generate.caller = request.caller;

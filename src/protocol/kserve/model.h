@@ -77,7 +77,8 @@ struct InferRequest {
   api::Priority priority = api::Priority::kInteractive;
   bool empty_final_response = false;  // decoupled models: send an empty last response
   TimePoint deadline = TimePoint::max();
-  std::string request_id;  // of the call, for logs
+  std::string request_id;      // of the call, for logs
+  TraceContext trace_context;  // of the caller
   api::CallerRef caller;
   std::shared_ptr<api::RateLimits> rate_limits;  // these as api::GenerateRequest's
   std::string route;

@@ -28,8 +28,9 @@ struct GrpcContext;
 
 // Facts about a call, known when it begins.
 struct CallInfo {
-  std::string method;      // "/inference.GRPCInferenceService/ModelInfer"
-  std::string request_id;  // from the client, else generated; also sent as a trailer
+  std::string method;          // "/inference.GRPCInferenceService/ModelInfer"
+  std::string request_id;      // from the client, else generated; also sent as a trailer
+  TraceContext trace_context;  // the client's; it may have none
   TimePoint start;
   TimePoint deadline = TimePoint::max();
   auth::PrincipalRef principal;    // the authenticated caller; null: none

@@ -225,6 +225,7 @@ Run Run::Begin(Call& call, inference::ModelInferRequest& message,
   }
   request->deadline = std::min(request->deadline, call.info().deadline);
   request->request_id = call.info().request_id;
+  request->trace_context = call.info().trace_context;
   request->caller = CallerOf(call);
   request->route = "kserve.infer";
   request->cache = call.cache_control();

@@ -279,6 +279,8 @@ class Reactor final : public grpc::ServerGenericBidiReactor, public Call, public
     }
     const std::optional<std::string> id = Metadata(call_, "x-request-id");
     info_.request_id = id.has_value() && protocol::IsRequestId(*id) ? *id : context_.NewRequestId();
+    info_.trace_context = ReadTraceContext(Metadata(call_, "traceparent").value_or(""),
+                                           Metadata(call_, "tracestate").value_or(""));
     const auto [wish, last_wish] = call_.client_metadata().equal_range("cache-control");
     std::string wishes;
     for (auto it = wish; it != last_wish; ++it)

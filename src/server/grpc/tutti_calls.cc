@@ -151,6 +151,7 @@ class EncodeHandler final : public CallHandler {
     request.model = model_ = message.model();
     Choose(&request);
     request.request_id = call_.info().request_id;
+    request.trace_context = call_.info().trace_context;
     request.caller = CallerOf(call_);
     request.route = request.output == api::EncodeOutput::kScores ? "grpc.score" : "grpc.embed";
     request.deadline = call_.info().deadline;

@@ -224,6 +224,7 @@ class GenerateHandler final : public CallHandler {
     Result<api::GenerateRequest> request = ReadGenerateRequest(message);
     if (!request.ok()) return call_.Finish(request.status());
     request->request_id = call_.info().request_id;
+    request->trace_context = call_.info().trace_context;
     request->caller = auth::CallerOf(*call_.info().principal);
     request->route = "grpc.generate";
     request->cache = call_.cache_control();

@@ -86,13 +86,13 @@ void Write(const api::SamplingParams& sampling, Words* words) {
 // `sampled`: the sampling of `request` with its model's defaults.
 void Write(const api::GenerateRequest& request, const api::SamplingParams& sampled, Words* words) {
   // All members by name, as above. Members that are not written do not change the answer: caller,
-  // time and priority, trace, truncation (the tokens of the prompt are in the key), prediction, and
-  // cache control. Scores of a continuation and orders to pin are never cached.
+  // time and priority, traces, truncation (the tokens of the prompt are in the key), prediction,
+  // and cache control. Scores of a continuation and orders to pin are never cached.
   const auto& [request_id, model, prompt, sampling, constraint, max_reasoning_tokens, n, priority,
                deadline, detached, caller, user, route, rate_limits, cache, cache_report,
                keep_alive, tenant, tenant_weight, observer, cache_salt, cache_scope,
                use_prefix_cache, explain_prefix, prediction, truncate_prompt_tokens, call_bytes,
-               score_only, continuation, pin, trace] = request;
+               score_only, continuation, pin, trace_context, trace] = request;
   *words << !cache_scope.empty() << (cache_scope.empty() ? tenant : cache_scope);
   *words << cache_salt << n << score_only;
   *words << max_reasoning_tokens.value_or(-1);

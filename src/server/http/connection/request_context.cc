@@ -122,6 +122,11 @@ void RequestContext::SignForCache(api::CacheControl* control,
   if (!head_written_) cache_reports_.push_back(*report);
 }
 
+TraceContext RequestContext::SentContext() const {
+  if (request_.Count("traceparent") != 1) return {};
+  return ReadTraceContext(*request_.Find("traceparent"), request_.Joined("tracestate"));
+}
+
 std::shared_ptr<api::RequestTrace> RequestContext::BeginTrace(const std::string& request_id) {
   constexpr size_t kMaxTraces = 16;  // that show when the answer was written
   if (server_.deps.traces == nullptr) return nullptr;
@@ -133,11 +138,13 @@ std::shared_ptr<api::RequestTrace> RequestContext::BeginTrace(const std::string&
                                   .route = usage_route(),
                                   .tenant = caller_->tenant,
                                   .caller = caller_->credential,
-                                  .begun_unix_ms = UnixMillis() - WholeMillis(now - begun),
-                                  .begun_at = begun});
+                                  .begun_unix_ns = UnixNanos() - (now - begun).count(),
+                                  .begun_at = begun,
+                                  .parent = SentContext()});
   trace->server().Append({.at = begun, .kind = api::TraceEvent::Kind::kReceived});
   trace->server().Append({.at = now, .kind = api::TraceEvent::Kind::kParsed});
   if (!head_written_ && traces_.size() < kMaxTraces) traces_.push_back(trace);
+  if (!head_written_ && !trace_context_.valid()) trace_context_ = trace->head().context;
   return trace;
 }
 
@@ -179,7 +186,8 @@ void RequestContext::AddHeaders(HeaderList* headers) {
     headers->emplace_back("Access-Control-Allow-Origin", decision_.cors_origin);
     headers->emplace_back(
         "Access-Control-Expose-Headers",
-        "x-request-id, request-id, location, etag, preference-applied, idempotency-replayed, "
+        "x-request-id, request-id, traceresponse, location, etag, preference-applied, "
+        "idempotency-replayed, "
         "retry-after, "
         "x-tutti-ignored, x-context-dropped-items, x-cache, age, x-cache-kind, x-cache-similarity, "
         "x-cache-source, "
@@ -188,6 +196,7 @@ void RequestContext::AddHeaders(HeaderList* headers) {
         "x-ratelimit-remaining-tokens, x-ratelimit-reset-tokens");
     headers->emplace_back("Vary", "Origin");
   }
+  if (trace_context_.valid()) headers->emplace_back("traceresponse", TraceParent(trace_context_));
   if (rate_limits_ != nullptr) AddRateLimitHeaders(*std::exchange(rate_limits_, nullptr), headers);
   protocol::AppendCacheHeaders(cache_reports_, headers);
   cache_reports_.clear();
@@ -279,6 +288,7 @@ void RequestContext::Reset() {
   error_options_.form = decision_.errors();
   id_.clear();
   traces_.clear();
+  trace_context_ = TraceContext();
   head_written_ = false;
 }
 

@@ -43,6 +43,7 @@ class RequestContext {
   void Sign(Request* request) {
     request->caller = caller_;
     request->rate_limits = rate_limits_;
+    if constexpr (requires { request->trace_context; }) request->trace_context = SentContext();
     if constexpr (requires { request->trace; }) request->trace = BeginTrace(request->request_id);
     if constexpr (requires { request->cache_report; })
       SignForCache(&request->cache, &request->cache_report);
@@ -85,6 +86,8 @@ class RequestContext {
   HeaderList OptionsHeaders() const;  // for an answer to OPTIONS
 
  private:
+  // The caller's, from the request's head.
+  TraceContext SentContext() const;
   // Null if this server keeps no traces.
   std::shared_ptr<api::RequestTrace> BeginTrace(const std::string& request_id);
   bool AsksToExplainCache() const;
@@ -103,6 +106,7 @@ class RequestContext {
   std::shared_ptr<api::RateLimits> rate_limits_;                  // null once the head is written
   std::vector<std::shared_ptr<api::CacheReport>> cache_reports_;  // one for each prompt
   std::vector<std::shared_ptr<api::RequestTrace>> traces_;        // the same, of the first ones
+  TraceContext trace_context_;  // of the first one; not valid: none, or traces are not exported
   bool head_written_ = false;
   std::string id_;
   TimePoint start_;

@@ -81,6 +81,7 @@ KserveRun KserveRun::Begin(const KserveHead& head, std::string_view body) {
   request.version = head.version;
   request.deadline = std::min(request.deadline, head.deadline);
   request.request_id = head.request_id;
+  request.trace_context = head.trace_context;
   request.caller = head.caller;
   request.rate_limits = head.rate_limits;
   request.route = head.usage_route;

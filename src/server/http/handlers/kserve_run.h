@@ -25,6 +25,7 @@ struct KserveHead {
   kserve::JsonReadOptions read;
   TimePoint deadline = TimePoint::max();
   std::string request_id;
+  TraceContext trace_context;
   api::CallerRef caller;
   std::shared_ptr<api::RateLimits> rate_limits;
   api::CacheControl cache;

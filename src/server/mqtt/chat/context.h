@@ -5,10 +5,12 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <unordered_set>
 #include <utility>
 
 #include "base/strand.h"
+#include "base/trace_context.h"
 #include "protocol/schema/checked_object.h"
 #include "server/mqtt/chat/admission_queue.h"
 #include "server/mqtt/chat/profile.h"
@@ -17,6 +19,16 @@
 #include "services/sessions/chat.h"
 
 namespace tutti::mqtt::chat {
+
+// The trace context in the user properties of a message (W3C Trace Context for MQTT).
+inline TraceContext SentContext(const Message& message) {
+  std::string_view parent, state;
+  for (const auto& [name, value] : message.user_properties) {
+    if (name == "traceparent") parent = value;
+    if (name == "tracestate") state = value;
+  }
+  return ReadTraceContext(parent, state);
+}
 
 // StrandTasks: runs the tasks of a profile on the strand of the responses, until Stop(). Callbacks
 // that were given to others (the port, the services, the clock) may be called at any time; once

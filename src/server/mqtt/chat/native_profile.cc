@@ -105,6 +105,7 @@ void NativeMessages::Take(const Message& message, Receipt receipt) {
   const PendingPointer pending = PendingAt(*address, parsed->call.message_id);
   pending->redelivered = message.redelivered;
   pending->receipt = std::move(receipt);
+  parsed->call.request.trace_context = SentContext(message);
   Submit(pending, *address, *std::move(parsed), expires);
 }
 

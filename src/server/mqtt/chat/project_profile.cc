@@ -159,12 +159,12 @@ void ProjectMessages::Take(const ProjectSettings& project, const Message& messag
   pending->credential = message.credential;
   pending->redelivered = message.redelivered;
   pending->receipt = std::move(receipt);
-  Submit(pending, project, address, *std::move(received.message), expires);
+  Submit(pending, project, address, *std::move(received.message), expires, SentContext(message));
 }
 
 void ProjectMessages::Submit(const PendingPointer& pending, const ProjectSettings& project,
                              const ProjectAddress& address, protocol::ProjectMessage message,
-                             TimePoint expires) {
+                             TimePoint expires, TraceContext trace_context) {
   const protocol::ProjectReply& reply = address.reply;
   pending->key = {project.tenant, project.name, reply.session};
   sessions::Message submitted = MessageOf(std::move(message), project, reply);
@@ -176,6 +176,7 @@ void ProjectMessages::Submit(const PendingPointer& pending, const ProjectSetting
   submitted.request.user =
       pending->quota_key.user.empty() ? "project:" + project.name : pending->quota_key.user;
   submitted.request.route = "mqtt.project";
+  submitted.request.trace_context = std::move(trace_context);
   submitted.reply_to = EncodeReplyTo({.server = context_.options.server,
                                       .native = false,
                                       .topic = reply.topic,

@@ -61,7 +61,8 @@ class ProjectMessages {
 
  private:
   void Submit(const PendingPointer& pending, const ProjectSettings& project,
-              const ProjectAddress& address, protocol::ProjectMessage message, TimePoint expires);
+              const ProjectAddress& address, protocol::ProjectMessage message, TimePoint expires,
+              TraceContext trace_context);
 
   Context& context_;
   Answering answering_;
