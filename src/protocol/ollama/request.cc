@@ -13,6 +13,7 @@
 #include "protocol/encoding/request.h"
 #include "protocol/json/field_error.h"
 #include "protocol/schema/field_check.h"
+#include "protocol/schema/json_schema.h"
 #include "protocol/schema/rows.h"
 #include "protocol/schema/table_fields.h"
 
@@ -596,6 +597,32 @@ Result<LibraryCall> ParseCopy(const Json& body, const ParseOptions& options) {
 
 Result<LibraryCall> ParseDelete(const Json& body, const ParseOptions& options) {
   return ParseLibrary(DeleteRows(), body, options);
+}
+
+void WriteSchemas(JsonWriter* json) {
+  constexpr MemberSchema kMembers[] = {
+      {"messages", 0, R"({"type":"array","items":{"$ref":"#/components/schemas/OllamaMessage"}})"},
+      {"tools", 0, R"({"type":"array","items":{"$ref":"#/components/schemas/Tool"}})"},
+      {"options", 0, R"({"$ref":"#/components/schemas/OllamaOptions"})"},
+      {"tool_calls", 0,
+       R"({"type":"array","items":{"$ref":"#/components/schemas/OllamaToolCall"}})"},
+      {"function", 0, R"({"$ref":"#/components/schemas/OllamaCalledFunction"})"},
+      {"arguments", 0, R"({"type":"object"})"},
+      {"input", 0, R"({"anyOf":[{"type":"string"},{"type":"array","items":{"type":"string"}}]})"},
+      {"think", 0, R"({"anyOf":[{"type":"boolean"},{"enum":["low","medium","high","max"]}]})"},
+      {"keep_alive", 0, R"({"anyOf":[{"type":"string"},{"type":"number"}]})"},
+  };
+  const std::pair<std::string_view, const FieldRows&> kinds[] = {
+      {"OllamaChatRequest", ChatRows()},      {"OllamaGenerateRequest", GenerateRows()},
+      {"OllamaMessage", MessageRows()},       {"OllamaToolCall", ToolCallRows()},
+      {"OllamaCalledFunction", CalledRows()}, {"OllamaOptions", OptionRows()},
+      {"OllamaEmbedRequest", EmbedRows()},    {"OllamaEmbeddingsRequest", EmbeddingsRows()},
+      {"OllamaShowRequest", ShowRows()},      {"OllamaPullRequest", PullRows()},
+      {"OllamaCopyRequest", CopyRows()},      {"OllamaDeleteRequest", DeleteRows()}};
+  for (const auto& [name, rows] : kinds) {
+    json->Key(name);
+    WriteObjectSchema(rows, 0, kMembers, json);
+  }
 }
 
 }  // namespace tutti::protocol::ollama

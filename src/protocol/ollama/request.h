@@ -20,6 +20,7 @@
 #include "base/status.h"
 #include "protocol/encoding/call.h"
 #include "protocol/json/json.h"
+#include "protocol/json/json_writer.h"
 #include "protocol/openai/request.h"
 #include "protocol/schema/checked_object.h"
 
@@ -57,5 +58,9 @@ struct LibraryCall {
 Result<LibraryCall> ParsePull(const Json& body, const ParseOptions& options);
 Result<LibraryCall> ParseCopy(const Json& body, const ParseOptions& options);
 Result<LibraryCall> ParseDelete(const Json& body, const ParseOptions& options);
+
+// Writes a member for each kind of body, "OllamaChatRequest", with its JSON Schema
+// (protocol/schema/json_schema.h).
+void WriteSchemas(JsonWriter* json);
 
 }  // namespace tutti::protocol::ollama

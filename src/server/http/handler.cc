@@ -12,6 +12,7 @@
 #include "protocol/ollama/request.h"
 #include "protocol/openai/models.h"
 #include "server/http/connection/connection.h"
+#include "server/http/openapi.h"
 
 namespace tutti::http {
 namespace {
@@ -41,6 +42,8 @@ class ImmediateHandler final : public Handler {
                         .Take());
       case RouteId::kLoad:
         return Json(LoadBody(deps.inference->Load()));
+      case RouteId::kOpenApi:
+        return Json(OpenApiDocument(connection_.context().options.version));
       case RouteId::kMetrics:
         return connection_.Respond(
             200, {{"Content-Type", std::string(telemetry::MetricsRegistry::kContentType)}},

@@ -218,6 +218,7 @@ constexpr auto kRoutes = std::to_array<Route>({
     {"/version", "GET", RouteId::kVersion, to::kImmediate, kModels},
     {"/load", "GET", RouteId::kLoad, to::kImmediate, kMetrics},
     {"/metrics", "GET", RouteId::kMetrics, to::kImmediate, kMetrics},
+    {"/openapi.json", "GET", RouteId::kOpenApi, to::kImmediate, kKnown},
     {"/v1/me", "GET", RouteId::kMe, to::kMe, kKnown},
     {"/admin/reload", "POST", RouteId::kReload, to::kAdmin, kOperate},
     {"/admin/state", "GET", RouteId::kLiveState, to::kLive, kOperate},

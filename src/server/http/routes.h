@@ -108,6 +108,7 @@ enum class RouteId {
   kVersion,
   kLoad,
   kMetrics,
+  kOpenApi,       // GET /openapi.json
   kReload,        // POST /admin/reload
   kLiveState,     // GET /admin/state
   kLiveEvents,    // GET /admin/events
