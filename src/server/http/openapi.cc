@@ -24,7 +24,7 @@ using protocol::SchemaName;
 // What a body or an answer may be, besides one of the named schemas.
 constexpr std::string_view kNoBody = "", kAnyObject = "{}", kUploadBody = "upload";
 constexpr std::string_view kText = "text", kEvents = "events", kBytes = "bytes", kLines = "lines";
-constexpr std::string_view kUpgrade = "upgrade";
+constexpr std::string_view kUpgrade = "upgrade", kEmpty = "empty";
 
 // Queries of lists, by name; see protocol/schema/query_parameters.h.
 enum class Query : uint8_t {
@@ -223,9 +223,9 @@ constexpr auto kOperations = std::to_array<OperationRow>({
     {RouteId::kKserveGenerateStream, kKserve, "Generation as events", "KserveGenerateRequest",
      kEvents},
     {RouteId::kKserveIndex, kKserve, "Models of the repository", kAnyObject, "Numbers"},
-    {RouteId::kKserveLoad, kKserve, "Loads a model", kAnyObject},
-    {RouteId::kKserveUnload, kKserve, "Unloads a model", kAnyObject},
-    {RouteId::kKserveUnregister, kKserve, "Forgets regions of shared memory", kAnyObject},
+    {RouteId::kKserveLoad, kKserve, "Loads a model", kAnyObject, kEmpty},
+    {RouteId::kKserveUnload, kKserve, "Unloads a model", kAnyObject, kEmpty},
+    {RouteId::kKserveUnregister, kKserve, "Forgets regions of shared memory", kAnyObject, kEmpty},
     {RouteId::kNotOffered, kGenerating, "Known, and not offered: not_implemented", kAnyObject},
 });
 
@@ -334,10 +334,28 @@ void WriteReference(std::string_view schema, JsonWriter* json) {
   }
 }
 
+// An empty `schema`: text, or events, which have their own format.
 void WriteContent(std::string_view type, std::string_view schema, JsonWriter* json) {
-  json->Key(type).BeginObject().Key("schema");
-  schema.empty() ? (void)json->Raw(kString) : WriteReference(schema, json);
+  json->Key(type).BeginObject();
+  if (!schema.empty()) {
+    json->Key("schema");
+    WriteReference(schema, json);
+  }
   json->EndObject();
+}
+
+// A path that no route can have, such as one with bytes that are not UTF-8, is refused before its
+// route is known, in the form of OpenAI.
+void WriteErrorSchema(const Route& route, const Path& path, JsonWriter* json) {
+  std::vector<std::string_view> forms = {ErrorSchemaOf(route.errors)};
+  if (route.id == RouteId::kRerankOrTei) forms.emplace_back("TeiError");
+  if (route.id == RouteId::kKserveModelReady) forms.emplace_back("ModelReady");
+  if (!path.parameters.empty() && forms.front() != "Error") forms.emplace_back("Error");
+  json->Key("content").BeginObject().Key("application/json").BeginObject().Key("schema");
+  if (forms.size() > 1) json->BeginObject().Key("anyOf").BeginArray();
+  for (const std::string_view form : forms) WriteReference(form, json);
+  if (forms.size() > 1) json->EndArray().EndObject();
+  json->EndObject().EndObject();
 }
 
 void WriteBody(const OperationRow& row, JsonWriter* json) {
@@ -352,28 +370,33 @@ void WriteBody(const OperationRow& row, JsonWriter* json) {
   json->EndObject().EndObject();
 }
 
-void WriteAnswers(const Route& route, const OperationRow& row, JsonWriter* json) {
+void WriteAnswerContent(const OperationRow& row, JsonWriter* json) {
+  json->Key("content").BeginObject();
+  if (row.answer == kText) {
+    WriteContent("text/plain", "", json);
+  } else if (row.answer == kEvents) {
+    WriteContent("text/event-stream", "", json);
+  } else if (row.answer == kBytes) {
+    WriteContent("*/*", "", json);
+  } else if (row.answer == kLines) {
+    WriteContent("application/x-ndjson", "", json);
+    WriteContent("application/json", kAnyObject, json);
+  } else {
+    WriteContent("application/json", row.answer, json);
+  }
+  if (row.streams) WriteContent("text/event-stream", "", json);
+  json->EndObject();
+}
+
+void WriteAnswers(const Route& route, const Path& path, const OperationRow& row, JsonWriter* json) {
   json->Key("responses").BeginObject();
   if (row.answer == kUpgrade) {
     json->Key("101").BeginObject().Member("description", "The connection is a WebSocket now.");
     json->EndObject();
   } else if (route.id != RouteId::kNotOffered) {
     json->Key("200").BeginObject().Member("description", "The answer.");
-    json->Key("content").BeginObject();
-    if (row.answer == kText) {
-      WriteContent("text/plain", "", json);
-    } else if (row.answer == kEvents) {
-      WriteContent("text/event-stream", "", json);
-    } else if (row.answer == kBytes) {
-      json->Key("*/*").BeginObject().EndObject();
-    } else if (row.answer == kLines) {
-      WriteContent("application/x-ndjson", "", json);
-      WriteContent("application/json", kAnyObject, json);
-    } else {
-      WriteContent("application/json", row.answer, json);
-    }
-    if (row.streams) WriteContent("text/event-stream", "", json);
-    json->EndObject().EndObject();
+    if (row.answer != kEmpty) WriteAnswerContent(row, json);
+    json->EndObject();
     if (CallKindOf(route.id).has_value() && route.errors == protocol::ErrorForm::kOpenAi) {
       json->Key("202").BeginObject().Member(
           "description", "Accepted as a durable job, for a request with Prefer: respond-async.");
@@ -383,9 +406,8 @@ void WriteAnswers(const Route& route, const OperationRow& row, JsonWriter* json)
     }
   }
   json->Key("default").BeginObject().Member("description", "The error, with its code.");
-  json->Key("content").BeginObject();
-  WriteContent("application/json", ErrorSchemaOf(route.errors), json);
-  json->EndObject().EndObject().EndObject();
+  WriteErrorSchema(route, path, json);
+  json->EndObject().EndObject();
 }
 
 void WriteOperation(const Route& route, const Path& path, JsonWriter* json) {
@@ -395,6 +417,7 @@ void WriteOperation(const Route& route, const Path& path, JsonWriter* json) {
   json->Key(method).BeginObject();
   json->Member("operationId", OperationId(route, path)).Member("summary", row.summary);
   json->Key("tags").BeginArray().String(row.tag).EndArray();
+  if (route.id == RouteId::kNotOffered) json->Member("deprecated", true);
   if (route.open) json->Key("security").BeginArray().EndArray();
   const std::vector<Parameter> query = ParametersOf(row.query);
   if (!path.parameters.empty() || !query.empty()) {
@@ -411,7 +434,7 @@ void WriteOperation(const Route& route, const Path& path, JsonWriter* json) {
     json->EndArray();
   }
   WriteBody(row, json);
-  WriteAnswers(route, row, json);
+  WriteAnswers(route, path, row, json);
   json->EndObject();
 }
 

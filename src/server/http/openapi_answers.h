@@ -131,6 +131,8 @@ inline constexpr auto kAnswerSchemas = std::to_array<AnswerSchema>({
       "score":{"type":"number"}}}}}})"},
     {"Numbers", R"({"type":"array"})"},
     {"AnyJson", R"({})"},
+    {"ModelReady", R"({"type":"object","required":["name","ready"],"properties":{
+      "name":{"type":"string"},"ready":{"type":"boolean"}}})"},
     {"InferResponse", R"({"type":"object","required":["model_name","outputs"],"properties":{
       "model_name":{"type":"string"},"outputs":{"type":"array"}}})"},
 
