@@ -396,6 +396,7 @@ std::vector<std::unique_ptr<Command>> DeclareCommands(CLI::App& parser) {
   commands.push_back(MakeJobsCommand());
   commands.push_back(MakeBenchCommand());
   commands.push_back(MakeDoctorCommand());
+  commands.push_back(MakeCompletionCommand());
   commands.push_back(MakeVersionCommand());
   commands.push_back(MakeHelpCommand());
   for (const auto& command : commands) command->Declare(parser);

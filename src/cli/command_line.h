@@ -113,6 +113,7 @@ std::unique_ptr<Command> MakeCacheCommand();
 std::unique_ptr<Command> MakeJobsCommand();
 std::unique_ptr<Command> MakeBenchCommand();
 std::unique_ptr<Command> MakeDoctorCommand();
+std::unique_ptr<Command> MakeCompletionCommand();
 std::unique_ptr<Command> MakeVersionCommand();
 std::unique_ptr<Command> MakeHelpCommand();
 
