@@ -99,10 +99,9 @@ bench-encoder-peers: test-deps models build  ## sentence-transformers, ONNX Runt
 	@tools/fetch_model.sh all-minilm-l6-v2
 	@tools/bench_encoder_peers.py --http $(ARGS)
 
-package: build  ## build/release/package/tutti_*.deb for this Debian: the program, the library, a service for systemd, man pages
+package: build  ## build/release/package/: tutti_*.deb for this Debian, with a service for systemd, and tutti-*.tar.gz for any Linux with glibc 2.36
 	@tools/install_deps.sh cmake/packages-package.txt
-	@tools/make_man.py --tutti build/$(PRESET)/tutti --out build/$(PRESET)/man
-	@cd build/$(PRESET) && cpack -G DEB
+	@tools/make_packages.py --build build/$(PRESET)
 
 wheel: build  ## build/wheel/tutti-*.whl for pip: the Python package with the program and its libraries inside
 	@tools/install_deps.sh cmake/packages-package.txt

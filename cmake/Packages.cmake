@@ -1,10 +1,10 @@
-# `make package`: build/release/package/tutti_*.deb, with the program, the library, the service and the man pages. dpkg-shlibdeps finds the
-# packages that it needs, so that it is for the Debian that it was built on.
-set(man_folder ${CMAKE_BINARY_DIR}/man)
+# The Debian package of `make package`, with the program, the library, the service, and what tools/make_packages.py writes to package-files:
+# man pages, completions, the bill of materials. dpkg-shlibdeps finds the packages that it needs, so that it is for the Debian that it was
+# built on.
 install(FILES ${PROJECT_SOURCE_DIR}/deploy/systemd/tutti.service DESTINATION /usr/lib/systemd/system COMPONENT service EXCLUDE_FROM_ALL)
 install(FILES ${PROJECT_SOURCE_DIR}/share/tutti/tutti.toml DESTINATION /etc/tutti COMPONENT service EXCLUDE_FROM_ALL)
 install(FILES ${PROJECT_SOURCE_DIR}/share/tutti/default DESTINATION /etc/default RENAME tutti COMPONENT service EXCLUDE_FROM_ALL)
-install(DIRECTORY ${man_folder}/ DESTINATION /usr/share/man/man1 COMPONENT service EXCLUDE_FROM_ALL FILES_MATCHING PATTERN "*.1.gz")
+install(DIRECTORY ${CMAKE_BINARY_DIR}/package-files/ DESTINATION /usr COMPONENT service EXCLUDE_FROM_ALL)
 
 set(CMAKE_SKIP_INSTALL_ALL_DEPENDENCY ON)  # `make package` has built what is packed
 set(CPACK_GENERATOR DEB)

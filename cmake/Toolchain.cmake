@@ -24,6 +24,11 @@ if(CCACHE)
   set(CMAKE_C_COMPILER_LAUNCHER ${CCACHE})
 endif()
 
+# Names of files in messages are the same in every folder that builds: src/base/check.h. ccache hands the compiler relative paths.
+file(RELATIVE_PATH relative_source ${CMAKE_BINARY_DIR} ${PROJECT_SOURCE_DIR}/src)
+add_compile_options(-ffile-prefix-map=${PROJECT_SOURCE_DIR}/= -ffile-prefix-map=${relative_source}/=src/
+                    -ffile-prefix-map=${CMAKE_BINARY_DIR}/=build/)
+
 add_library(tutti_flags INTERFACE)
 target_compile_options(tutti_flags INTERFACE
   -Wall -Wextra -Wshadow -Wconversion -Wno-sign-conversion -Wsign-compare -Wnon-virtual-dtor -Wvla -Werror

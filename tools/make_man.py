@@ -28,6 +28,18 @@ def page(tutti: pathlib.Path, command: str, summary: str, version: str) -> bytes
     return text.split("\n", 1)[1].encode()
 
 
+def make(tutti: pathlib.Path, out: pathlib.Path) -> None:
+    """Writes all pages into a folder."""
+    os.environ["COLUMNS"] = "80"
+    version = said(tutti, "--version").strip()
+    listed = said(tutti, "--help").split("Subcommands:\n", 1)[1].split("\n\n", 1)[0]
+    commands = re.findall(r"^  (\S+)\s+(\S.*)$", listed, re.MULTILINE)
+    out.mkdir(parents=True, exist_ok=True)
+    for command, summary in [("", "server of language and embedding models for many clients"), *commands]:
+        path = out / f"{'-'.join(filter(None, ('tutti', command)))}.1.gz"
+        path.write_bytes(gzip.compress(page(tutti.resolve(), command, summary[0].lower() + summary[1:], version), mtime=0))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tutti", type=pathlib.Path, required=True)
@@ -35,14 +47,7 @@ def main() -> None:
     args = parser.parse_args()
     if not args.tutti.exists():
         sys.exit(f"make_man: no {args.tutti}")
-    os.environ["COLUMNS"] = "80"
-    version = said(args.tutti, "--version").strip()
-    listed = said(args.tutti, "--help").split("Subcommands:\n", 1)[1].split("\n\n", 1)[0]
-    commands = re.findall(r"^  (\S+)\s+(\S.*)$", listed, re.MULTILINE)
-    args.out.mkdir(parents=True, exist_ok=True)
-    for command, summary in [("", "server of language and embedding models for many clients"), *commands]:
-        path = args.out / f"{'-'.join(filter(None, ('tutti', command)))}.1.gz"
-        path.write_bytes(gzip.compress(page(args.tutti.resolve(), command, summary[0].lower() + summary[1:], version), mtime=0))
+    make(args.tutti, args.out)
 
 
 if __name__ == "__main__":

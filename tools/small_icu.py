@@ -38,5 +38,7 @@ def make(program: pathlib.Path, folder: pathlib.Path) -> pathlib.Path:
     run("genccode", "-a", "gcc", "-e", f"icudt{version}", "-d", kept, data.name, cwd=kept)
     library = folder / "lib" / whole.name
     library.parent.mkdir()
-    run("gcc", "-shared", "-o", library, f"-Wl,-soname,{whole.name}", "-Wl,-z,noexecstack", kept / f"icudt{version}l_dat.S")
+    # Without names of folders and of temporary files, so that equal tables give equal bytes.
+    run("gcc", "-shared", "-s", "-o", library, f"-Wl,-soname,{whole.name}", "-Wl,-z,noexecstack", "-Wl,--build-id=none",
+        f"icudt{version}l_dat.S", cwd=kept)
     return library
