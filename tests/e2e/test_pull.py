@@ -6,10 +6,8 @@ import concurrent.futures
 import hashlib
 import json
 import os
-import pathlib
 import pty
 import random
-import shlex
 import shutil
 import signal
 import subprocess
@@ -17,8 +15,6 @@ import tempfile
 import threading
 import time
 import unittest
-import urllib.parse
-import urllib.request
 
 import folder_model
 import tiny_model
@@ -242,43 +238,6 @@ class Ggufs(WithHub):
         finally:
             self.assertEqual(server.stop(), 0)
         self.assertEqual(self.hub.sent["m-Q4_K_M.gguf"], len(self.whole))
-
-
-class Walk(WithHub):
-    """The commands of docs/models.md, in their order, word by word. Only the port differs."""
-
-    def commands(self):
-        page = read(pathlib.Path(__file__).parents[2] / "docs" / "models.md").decode()
-        block = page.split("From nothing to an answer:", 1)[1].split("```")[1].replace("\n  ", " ")
-        return [shlex.split(line, comments=True) for line in block.splitlines() if line]
-
-    def test_from_nothing_to_an_answer(self):
-        self.add("Qwen/Qwen3-0.6B-GGUF", {"Qwen3-0.6B-Q8_0.gguf": gguf_file()})
-        commands = self.commands()
-        name = "Qwen/Qwen3-0.6B-GGUF:Q8_0"
-        self.assertEqual([command[:2] for command in commands[:2]], [["tutti", "pull"], ["tutti", "inspect"]])
-        server, told = None, {}
-        try:
-            for command in commands:
-                if command[:2] == ["tutti", "serve"]:
-                    server = Server(*command[3:], model=command[2], environment=self.environment)
-                elif command[0] == "curl":
-                    url = command[1].replace("http://127.0.0.1:8080", server.url)
-                    with urllib.request.urlopen(url, command[3].encode() if len(command) > 2 else None, timeout=STEP_S) as answer:
-                        told[urllib.parse.urlsplit(url).path] = json.load(answer)
-                else:
-                    self.assertEqual(command[0], "tutti")
-                    told[command[1]] = self.tutti(*command[1:])
-        finally:
-            if server:
-                self.assertEqual(server.stop(), 0)
-        self.assertEqual([model["id"] for model in told["/v1/models"]["data"]], [name])
-        self.assertEqual([model["name"] for model in told["/api/tags"]["models"]], [name])
-        self.assertTrue(told["/api/chat"]["done"])
-        self.assertEqual(told["/api/chat"]["message"]["role"], "assistant")
-        self.assertNotEqual(told["run"].strip(), "")
-        left = [path for path in self.names() if "refs" not in path.split(os.sep)]
-        self.assertEqual(left, [], "the last command removes the model")
 
 
 class Connections(WithHub):

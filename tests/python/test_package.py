@@ -7,7 +7,7 @@ import json
 import os
 import pathlib
 import pickle
-import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -23,6 +23,7 @@ SOURCE = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(SOURCE / "tests" / "e2e"))
 import encoder_models  # noqa: E402
 import hub_server  # noqa: E402
+import page_blocks  # noqa: E402
 import tiny_model  # noqa: E402
 GREEDY = SamplingParams(temperature=0, max_tokens=12, ignore_eos=True)
 QUESTION = [{"role": "user", "content": "What is 2 + 2?"}]
@@ -472,11 +473,14 @@ class Installed(unittest.TestCase):
         self.assertEqual(fault.returncode, 78)
 
     def test_the_lines_of_the_readme_run(self):
-        readme = (SOURCE / "python/README.md").read_text()
-        lines = re.search(r"<!-- example: begin -->\n```python\n(.*?)```", readme, re.DOTALL).group(1)
-        out = subprocess.run([sys.executable, "-c", lines], capture_output=True, text=True, timeout=300, check=False)
-        self.assertEqual(out.returncode, 0, out.stderr)
-        self.assertIn("The kitten naps on the sofa.", out.stdout)
+        name = "python/README.md"
+        with tempfile.TemporaryDirectory() as folder:
+            page = page_blocks.Page(folder, shutil.which("tutti"), dict(os.environ), {})
+            try:
+                faults = page_blocks.faults(page_blocks.blocks(name, (SOURCE / name).read_text()), page)
+            finally:
+                page.close()
+        self.assertEqual([f"{name}:{fault.block.line}: {fault.message}" for fault in faults], [])
 
     def test_it_is_typed(self):
         self.assertTrue((pathlib.Path(tutti.__file__).parent / "py.typed").exists())
