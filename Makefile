@@ -4,7 +4,7 @@ SHELL := /bin/bash
 PRESET ?= release
 ARGS ?=
 
-.PHONY: help deps test-deps build build-dev models test-models serve test e2e test-clients check-asan check-tsan sim fuzz bench bench-peers bench-structured-peers bench-served bench-mqtt-peers bench-encoder-peers package wheel install ranks fmt tidy soak
+.PHONY: help deps test-deps build build-dev models test-models serve test e2e test-clients check-asan check-tsan sim fuzz bench bench-peers bench-structured-peers bench-served bench-mqtt-peers bench-encoder-peers package image wheel install ranks fmt tidy soak
 
 help:  ## this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -102,6 +102,10 @@ bench-encoder-peers: test-deps models build  ## sentence-transformers, ONNX Runt
 package: build  ## build/release/package/: tutti_*.deb for this Debian, with a service for systemd, and tutti-*.tar.gz for any Linux with glibc 2.36
 	@tools/install_deps.sh cmake/packages-package.txt
 	@tools/make_packages.py --build build/$(PRESET)
+
+image: build  ## build/release/package/tutti-*.oci.tar: an OCI image of the program, without a daemon; for podman load, docker load, skopeo
+	@tools/install_deps.sh cmake/packages-package.txt
+	@tools/make_image.py --build build/$(PRESET)
 
 wheel: build  ## build/wheel/tutti-*.whl for pip: the Python package with the program and its libraries inside
 	@tools/install_deps.sh cmake/packages-package.txt

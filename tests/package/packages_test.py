@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The Debian package and the tarball (R42): made from the build folder, unpacked, and served from; and their bills of materials (N78).
+"""The Debian package, the tarball and the image (R42): made from the build folder, unpacked, and served from; and their bills of materials (N78).
 
     packages_test.py --build build/release [--packages FOLDER]    --packages: those that are there, instead of new ones
 """
@@ -33,6 +33,9 @@ DEB_PLACES = re.compile(rf"^({SHARED}|etc/default/tutti|etc/tutti/tutti\.toml|us
                         r"usr/share/zsh/vendor-completions/_tutti|usr/share/doc/tutti/(changelog\.gz|copyright))$")
 TAR_PLACES = re.compile(rf"^({SHARED.replace('usr/', '')}|README|lib/tutti/lib[\w+.-]+\.so[.\d]*|share/zsh/site-functions/_tutti|"
                         r"share/tutti/tutti\.toml|share/tutti/systemd/tutti\.(service|default)|share/doc/tutti/licences/[\w+.-]+\.txt)$")
+IMAGE_PLACES = re.compile(r"^(usr/bin/tutti|usr/lib/tutti/lib[\w+.-]+\.so[.\d]*|lib/\w+-linux-gnu/lib(c|m|resolv)\.so\.\d|"
+                          r"lib(64)?/ld-linux-[\w-]+\.so\.\d|etc/(passwd|group|nsswitch\.conf|ssl/certs/ca-certificates\.crt)|"
+                          r"usr/share/doc/tutti/(LICENSE|THIRD_PARTY\.md|tutti\.spdx\.json|licences/[\w+.-]+\.txt))$")
 GLIBC = (2, 36)  # of Debian 12; a build on a later Debian needs its own
 VALIDATE = """
 import sys
@@ -87,6 +90,26 @@ def check_pages(root):
     assert "max\\-num\\-seqs" in serve, "all options"
 
 
+def ask_until_answered(server, port, model):
+    """What is 2 + 2?, until the model is loaded."""
+    body = json.dumps({"model": model, "messages": [{"role": "user", "content": "What is 2 + 2?"}], "max_tokens": 20, "temperature": 0})
+    answer = None
+    for _ in range(600):
+        time.sleep(0.1)
+        assert server.poll() is None, server.stderr.read()
+        try:
+            connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+            connection.request("POST", "/v1/chat/completions", body, {"Content-Type": "application/json"})
+            response = connection.getresponse()
+        except OSError:
+            continue
+        answer = json.loads(response.read())
+        if response.status != 503:  # the model is loading
+            assert response.status == 200, answer
+            return answer["choices"][0]["message"]["content"]
+    raise AssertionError(f"no answer: {answer}")
+
+
 def check_service(root, folder):
     """The command of the unit, with its variables, on other folders and a free port: the model of a fresh installation is fetched."""
     settings, port = unit_settings(root), free_port()
@@ -103,22 +126,7 @@ def check_service(root, folder):
     words = [str(moved.get(word, word)) for word in shlex.split(settings["ExecStart"].replace("$MODELS", model))]
     server = subprocess.Popen(words, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     try:
-        body = json.dumps({"model": model, "messages": [{"role": "user", "content": "What is 2 + 2?"}],
-                           "max_tokens": 20, "temperature": 0})
-        for _ in range(600):
-            time.sleep(0.1)
-            assert server.poll() is None, server.stderr.read()
-            try:
-                connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
-                connection.request("POST", "/v1/chat/completions", body, {"Content-Type": "application/json"})
-                response = connection.getresponse()
-            except OSError:
-                continue
-            answer = json.loads(response.read())
-            if response.status != 503:  # the model is loading
-                break
-        assert response.status == 200, answer
-        assert "4" in answer["choices"][0]["message"]["content"], answer
+        assert "4" in ask_until_answered(server, port, model)
         assert (folder / "var/lib/tutti").is_dir(), "the store"
         call(root / "usr/bin/tutti", "doctor", "--live", f"http://127.0.0.1:{port}")
     finally:
@@ -192,6 +200,49 @@ def check_tarball(archive, folder):
     return moved
 
 
+def blob(layout, descriptor):
+    return json.loads((layout / "blobs/sha256" / descriptor["digest"].removeprefix("sha256:")).read_text())
+
+
+def check_image(build, folder):
+    """Two images of one build are equal; the root file system is the listed files, and a chat is answered in it by the image's own user."""
+    made = []
+    for name in ("one", "two"):
+        call(sys.executable, SOURCE / "tools/make_image.py", "--build", build, "--out", folder / name)
+        (path,) = (folder / name).iterdir()
+        made.append(path.read_bytes())
+    assert made[0] == made[1], "two images of one build differ"
+    assert len(made[0]) < 100e6, len(made[0])
+    layout, root = folder / "layout", folder / "image"
+    layout.mkdir()
+    call("tar", "xf", path, "-C", layout)
+    (manifest,) = json.loads((layout / "index.json").read_text())["manifests"]
+    config = blob(layout, blob(layout, manifest)["config"])["config"]
+    assert (config["User"], config["Entrypoint"], config["Cmd"]) == ("65532:65532", ["/usr/bin/tutti"], ["serve"]), config
+    sudo = [] if os.geteuid() == 0 else ["sudo"]
+    call(*sudo, "umoci", "raw", "unpack", "--image", f"{layout}:{packing.version()}", root)
+    files = files_of(root)
+    assert [name for name in files if not IMAGE_PLACES.match(name)] == [], files
+    own = sorted(str(each.relative_to(root)) for each in root.rglob("*") if each.stat().st_uid != 0)
+    assert own == ["var/cache/tutti", "var/lib/tutti"], own
+    assert not [each for each in root.rglob("*") if not each.is_symlink() and each.stat().st_mode & 0o6000], "setuid"
+    model = root / "model.gguf"
+    call(*sudo, "cp", default_model(), model)
+    inside = [*sudo, "env", "-i", *config["Env"], "/usr/sbin/chroot", f"--userspec={config['User']}", root, *config["Entrypoint"]]
+    port = free_port()
+    server = subprocess.Popen([*map(str, inside), *config["Cmd"], "tutti=/model.gguf", "--port", str(port), "--store", "/var/lib/tutti/store"],
+                              stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    try:
+        assert "4" in ask_until_answered(server, port, "tutti")
+        call(*inside, "doctor", "--live", f"http://127.0.0.1:{port}")
+        assert (root / "var/lib/tutti/store").stat().st_uid == 65532
+    finally:
+        if server.poll() is None:
+            call(*sudo, "kill", server.pid)
+        assert server.wait(60) == 0
+    return root / "usr/share/doc/tutti/tutti.spdx.json"
+
+
 def bill(path):
     """Names and versions of the packages, files, and how they belong together."""
     document = json.loads(path.read_text())
@@ -214,7 +265,7 @@ def linked_packages(build, program):
     return set(packing.debian_packages(paths).values())
 
 
-def check_bills(build, deb, tarball_root):
+def check_bills(build, deb, tarball_root, image):
     document, names = bill(deb)
     packages = {entry["name"]: entry["versionInfo"] for entry in document["packages"]}
     expected = linked_packages(build, "tutti")
@@ -234,7 +285,7 @@ def check_bills(build, deb, tarball_root):
     for name in sorted(files)[::10]:
         assert call("sha256sum", tarball_root / name).split()[0] == files[name]["SHA256"], name
     python = make_venv(build / "package-venv", SOURCE / "tests/package/requirements.txt")
-    call(python, "-c", VALIDATE, deb, tarball_root / "share/doc/tutti/tutti.spdx.json")
+    call(python, "-c", VALIDATE, deb, tarball_root / "share/doc/tutti/tutti.spdx.json", image)
     broken = tarball_root.parent / "broken.spdx.json"
     document["packages"][1]["licenseConcluded"] = "No such licence"
     broken.write_text(json.dumps(document))
@@ -258,9 +309,11 @@ def main():
         steps.append(time.monotonic())
         root = check_tarball(tarball, folder)
         steps.append(time.monotonic())
-        check_bills(args.build.resolve(), bill_of_deb, root)
+        image = check_image(args.build.resolve(), folder)
         steps.append(time.monotonic())
-    print("packages_test: deb, tarball and bills passed in", *(f"{end - begin:.1f} s" for begin, end in zip(steps, steps[1:])))
+        check_bills(args.build.resolve(), bill_of_deb, root, image)
+        steps.append(time.monotonic())
+    print("packages_test: deb, tarball, image and bills passed in", *(f"{end - begin:.1f} s" for begin, end in zip(steps, steps[1:])))
 
 
 if __name__ == "__main__":
