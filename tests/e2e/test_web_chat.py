@@ -87,6 +87,7 @@ class Chat(WebCase):
             # On a fast machine the answer may end before the page is back.
             for attempt in range(6):
                 page.get_by_role("button", name="New chat").click()
+                expect(page.locator(".entry")).to_have_count(0)  # a text typed before the new chat is there stays with the old one
                 question = f"Say much, {again.__name__} {attempt}."
                 send(page, question)
                 expect(page.locator(".entry.answer[aria-busy] .markdown")).not_to_be_empty()
