@@ -78,25 +78,6 @@ UrlFault ParseUrl(std::string_view text, Url* out) {
   return nobody ? UrlFault::kUser : fault;
 }
 
-std::optional<std::string> DecodeUrlPart(std::string_view text) {
-  std::string out;
-  for (size_t i = 0; i < text.size(); ++i) {
-    char c = text[i];
-    if (c == '/' || c == '?' || c == '#' || c == '@') return std::nullopt;
-    if (c == '%') {
-      if (i + 2 >= text.size()) return std::nullopt;
-      const int high = HexDigit(text[i + 1]), low = HexDigit(text[i + 2]);
-      if (high < 0 || low < 0) return std::nullopt;
-      c = static_cast<char>(high * 16 + low);
-      i += 2;
-    }
-    if (IsControl(c)) return std::nullopt;
-    out += c;
-  }
-  if (out.size() > kMaxPartBytes) return std::nullopt;
-  return out;
-}
-
 std::optional<std::string> PercentDecode(std::string_view text) {
   std::string decoded;
   for (size_t i = 0; i < text.size(); ++i) {
@@ -111,6 +92,14 @@ std::optional<std::string> PercentDecode(std::string_view text) {
     i += 2;
   }
   return decoded;
+}
+
+std::optional<std::string> DecodeUrlPart(std::string_view text) {
+  if (text.find_first_of("/?#@") != std::string_view::npos) return std::nullopt;
+  std::optional<std::string> out = PercentDecode(text);
+  if (!out || out->size() > kMaxPartBytes || std::any_of(out->begin(), out->end(), IsControl))
+    return std::nullopt;
+  return out;
 }
 
 std::string HostAndPort(std::string_view host, int port) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/ascii.h"
+#include "base/url.h"
 #include "protocol/job.h"
 #include "protocol/json/field_error.h"
 #include "protocol/schema/schema.h"
@@ -13,21 +14,12 @@ namespace {
 constexpr size_t kMaxAfterBytes = 256;
 
 Result<std::string> Unescape(std::string_view text) {
-  std::string out;
-  for (size_t i = 0; i < text.size(); ++i) {
-    if (text[i] != '%') {
-      out += text[i] == '+' ? ' ' : text[i];
-      continue;
-    }
-    const int high = i + 2 < text.size() ? HexDigit(text[i + 1]) : -1;
-    const int low = i + 2 < text.size() ? HexDigit(text[i + 2]) : -1;
-    if (high < 0 || low < 0)
-      return InvalidArgument("invalid_value", "the query has a bad escape: " + Excerpt(text));
-    out += static_cast<char>(high * 16 + low);
-    i += 2;
-  }
-  if (!IsValidUtf8(out)) return InvalidArgument("invalid_utf8", "the query is not UTF-8");
-  return out;
+  std::string blanks(text);
+  std::replace(blanks.begin(), blanks.end(), '+', ' ');
+  std::optional<std::string> out = PercentDecode(blanks);
+  if (!out) return InvalidArgument("invalid_value", "the query has a bad escape: " + Excerpt(text));
+  if (!IsValidUtf8(*out)) return InvalidArgument("invalid_utf8", "the query is not UTF-8");
+  return *std::move(out);
 }
 
 // Lists have items of conversations and inputs, which are stored without log-probabilities.
