@@ -60,6 +60,28 @@ class Document(unittest.TestCase):
         self.assertEqual(self.server.get("/livez")[0], 200)
         self.assertIsNone(self.server.process.poll())
 
+    def test_documented_query_parameters_are_known(self):
+        """A strict server refuses parameters that it does not know: it knows those of the document, and no others."""
+        server = Server("--store", os.path.join(self.folder.name, "strict"), "--strict", "on")
+        self.addCleanup(server.stop)
+        examples = {"integer": "1", "boolean": "true", "string": "x"}
+        tested = 0
+        for path, item in self.document["paths"].items():
+            operation = item.get("get")
+            if operation is None or path in LEFT_OUT or "101" in operation["responses"]:
+                continue
+            query = [each for each in operation.get("parameters", []) if each["in"] == "query"]
+            for each in query:
+                schema = each["schema"]
+                value = str(schema.get("const") or schema.get("enum", [examples.get(schema.get("type"))])[0])
+                text = server.get(f"{path.replace('{id}', 'x')}?{each['name']}={value}")[2]
+                self.assertNotIn("unknown_parameter", text, f"{path} {each['name']}")
+                tested += 1
+            if query and not path.startswith(("/admin", "/models")):  # these two know no strict mode for their queries
+                text = server.get(f"{path.replace('{id}', 'x')}?no_such=1")[2]
+                self.assertRegex(text, "no_such|not_found", path)
+        self.assertGreater(tested, 25)
+
     def test_left_out_paths_are_in_the_document(self):
         self.assertEqual([path for path in LEFT_OUT if path not in self.document["paths"]], [])
 

@@ -30,6 +30,8 @@ constexpr std::string_view kUpgrade = "upgrade", kEmpty = "empty";
 enum class Query : uint8_t {
   kNone,
   kPage,
+  kMessageBatches,
+  kItems,
   kConversations,
   kRetrieve,
   kCancel,
@@ -80,7 +82,7 @@ constexpr auto kOperations = std::to_array<OperationRow>({
     {RouteId::kCountTokens, kAnthropicTag, "Tokens of a message", "CountTokensRequest",
      "InputTokens"},
     {RouteId::kMessageBatches, kAnthropicTag, "Message batches", kNoBody, kAnyObject, false,
-     Query::kPage},
+     Query::kMessageBatches},
     {RouteId::kMessageBatchCreate, kAnthropicTag, "Creates a message batch", "MessageBatchRequest"},
     {RouteId::kMessageBatch, kAnthropicTag, "A message batch"},
     {RouteId::kMessageBatchDelete, kAnthropicTag, "Deletes a message batch"},
@@ -118,7 +120,7 @@ constexpr auto kOperations = std::to_array<OperationRow>({
     {RouteId::kResponseCancel, kDialogs, "Cancels a response", kNoBody, "Response", false,
      Query::kCancel},
     {RouteId::kResponseInput, kDialogs, "Input items of a response", kNoBody, "List", false,
-     Query::kPage},
+     Query::kItems},
     {RouteId::kConversations, kDialogs, "Conversations", kNoBody, "List", false,
      Query::kConversations},
     {RouteId::kConversationCreate, kDialogs, "Creates a conversation", "ConversationRequest",
@@ -129,7 +131,7 @@ constexpr auto kOperations = std::to_array<OperationRow>({
     {RouteId::kConversationDelete, kDialogs, "Deletes a conversation", kNoBody, "Deleted"},
     {RouteId::kConversationFork, kDialogs, "Copies a conversation", "ConversationForkRequest",
      "Conversation"},
-    {RouteId::kItems, kDialogs, "Items of a conversation", kNoBody, "List", false, Query::kPage},
+    {RouteId::kItems, kDialogs, "Items of a conversation", kNoBody, "List", false, Query::kItems},
     {RouteId::kItemsCreate, kDialogs, "Appends items", "ConversationItemsRequest", "List"},
     {RouteId::kItem, kDialogs, "An item"},
     {RouteId::kItemDelete, kDialogs, "Deletes an item", kNoBody, "Conversation"},
@@ -253,10 +255,21 @@ std::vector<Parameter> ParametersOf(Query query) {
       return {};
     case Query::kPage:
       return {kLimit, kOrder, kAfter};
+    case Query::kMessageBatches:
+      return {{"limit", R"({"type":"integer","minimum":1,"maximum":1000})", "entries of a page"},
+              {"after_id", kString, "the id that the page follows"}};
+    case Query::kItems:
+      return {kLimit,
+              kOrder,
+              kAfter,
+              {"include", R"({"const":"message.output_text.logprobs"})",
+               "accepted only for items without log-probabilities"}};
     case Query::kConversations:
       return {kLimit, kOrder, kAfter, {"before", kString, "the id that the page precedes"}};
     case Query::kRetrieve:
-      return {{"stream", R"({"type":"boolean"})", "its events instead of the object"}, kSeen};
+      return {{"stream", R"({"type":"boolean"})", "its events instead of the object"},
+              kSeen,
+              {"include_obfuscation", R"({"type":"boolean"})", "padding of events"}};
     case Query::kCancel:
       return {{"keep_output", R"({"type":"boolean"})", "its conversation keeps the text so far"}};
     case Query::kJobs:
