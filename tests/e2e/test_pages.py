@@ -108,8 +108,8 @@ class Pages(RealModel, unittest.TestCase):
         cls.environment = cls.variables()
         cls.hub.repositories.update(cls.published())
         cls.grpc, cls.http = page_blocks.free_ports(2)
-        cls.server = Server("all-minilm-l6-v2", f"qwen={cls.models}/calling", f"qwen3={cls.models}/thinking", f"qwen-coder={cls.models}/infill.gguf", f"reranker={cls.models}/reranker",
-                            f"sentiment={cls.models}/sentiment", 
+        cls.server = Server("all-minilm-l6-v2", f"qwen={cls.models}/calling", f"qwen3={cls.models}/thinking",
+                            f"qwen-coder={cls.models}/infill.gguf", f"reranker={cls.models}/reranker", f"sentiment={cls.models}/sentiment",
                             "--grpc-port", str(cls.grpc), "--context", "1200", environment=cls.environment)
         cls.addClassCleanup(cls.server.stop)
         cls.server.wait_models(7)

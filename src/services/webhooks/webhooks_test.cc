@@ -204,17 +204,7 @@ TEST_F(WebhooksTest, ANameThatLeadsInsideReachesNothing) {
 // Accepts connections and never answers.
 class SilentReceiver {
  public:
-  SilentReceiver() {
-    listener_ = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    socklen_t size = sizeof address;
-    EXPECT_EQ(bind(listener_, reinterpret_cast<sockaddr*>(&address), size), 0);
-    EXPECT_EQ(listen(listener_, 128), 0);
-    EXPECT_EQ(getsockname(listener_, reinterpret_cast<sockaddr*>(&address), &size), 0);
-    port_ = ntohs(address.sin_port);
-  }
+  SilentReceiver() : listener_(support::ListenOnLoopback(&port_, SOCK_NONBLOCK)) {}
   ~SilentReceiver() {
     for (const int peer : peers_) close(peer);
     close(listener_);
@@ -227,8 +217,8 @@ class SilentReceiver {
   }
 
  private:
+  uint16_t port_ = 0;  // before listener_, whose initializer sets it
   int listener_ = -1;
-  uint16_t port_ = 0;
   std::vector<int> peers_;
 };
 

@@ -1,8 +1,6 @@
 // A receiver of POSTs on this machine, whose answers each test defines.
 #pragma once
 
-#include <arpa/inet.h>
-#include <gtest/gtest.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -14,21 +12,15 @@
 #include <utility>
 #include <vector>
 
+#include "loopback_listener.h"
+
 namespace tutti::webhooks {
 
 // Takes one request a connection and answers with what `answer` gives for its number; "" = nothing.
 class Receiver {
  public:
   explicit Receiver(std::function<std::string(size_t)> answer) : answer_(std::move(answer)) {
-    listener_ = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    socklen_t size = sizeof address;
-    EXPECT_EQ(bind(listener_, reinterpret_cast<sockaddr*>(&address), size), 0);
-    EXPECT_EQ(listen(listener_, 16), 0);
-    EXPECT_EQ(getsockname(listener_, reinterpret_cast<sockaddr*>(&address), &size), 0);
-    port_ = ntohs(address.sin_port);
+    listener_ = support::ListenOnLoopback(&port_);
     thread_ = std::thread([this] { Main(); });
   }
   ~Receiver() {
