@@ -47,7 +47,7 @@ struct Vectors {
 
 struct EncoderInfo {
   int dimensions = 0;                // floats of a vector; 0: no vectors
-  std::vector<std::string> labels;   // of a classifier's scores; empty: no scores
+  std::vector<std::string> labels;   // names of a classifier's scores; empty: no scores
   bool pairs = false;                // a cross-encoder, which reads two texts together
   std::vector<std::string> prompts;  // names of what can be put before a text
 };

@@ -40,6 +40,53 @@ std::vector<uint64_t> RequestTrace::LastSteps() const {
   return numbers;
 }
 
+std::vector<TraceEvent> EventsByTime(const RequestTrace& trace) {
+  std::vector<TraceEvent> events;
+  for (const std::span<const TraceEvent> part :
+       {trace.server().events(), trace.engine().events(), trace.hop().events()})
+    events.insert(events.end(), part.begin(), part.end());
+  std::stable_sort(events.begin(), events.end(),
+                   [](const TraceEvent& a, const TraceEvent& b) { return a.at < b.at; });
+  return events;
+}
+
+std::optional<TraceEvent> FindEvent(std::span<const TraceEvent> events, TraceEvent::Kind kind) {
+  const auto found = std::find_if(events.begin(), events.end(),
+                                  [kind](const TraceEvent& event) { return event.kind == kind; });
+  return found == events.end() ? std::nullopt : std::optional(*found);
+}
+
+std::optional<TimePoint> EndTimeOf(std::span<const TraceEvent> events) {
+  const auto ended = FindEvent(events, TraceEvent::Kind::kEnded);
+  const auto written = FindEvent(events, TraceEvent::Kind::kWritten);
+  if (!ended && !written) return std::nullopt;
+  return std::max(ended ? ended->at : TimePoint::min(), written ? written->at : TimePoint::min());
+}
+
+std::vector<TimedStage> StagesOf(std::span<const TraceEvent> events, TimePoint begun,
+                                 TimePoint end) {
+  using Kind = TraceEvent::Kind;
+  const auto parsed = FindEvent(events, Kind::kParsed);
+  const auto accepted = FindEvent(events, Kind::kAccepted);
+  const auto submitted = FindEvent(events, Kind::kSubmitted);
+  const auto runs = FindEvent(events, Kind::kRuns);
+  const auto first = FindEvent(events, Kind::kFirstToken);
+  const auto ended = FindEvent(events, Kind::kEnded);
+  // A request whose end is known has left a stage that it did not complete.
+  const TimePoint computed = ended ? ended->at : end;
+  std::vector<TimedStage> stages;
+  const auto add = [&stages](Stage stage, TimePoint from, TimePoint to) {
+    stages.push_back({stage, from, std::max(from, to)});
+  };
+  if (parsed) add(Stage::kReceive, begun, parsed->at);
+  if (accepted) add(Stage::kPrepare, accepted->at, accepted->at + accepted->took);
+  if (submitted) add(Stage::kQueue, submitted->at, runs ? runs->at : computed);
+  if (runs) add(Stage::kPrefill, runs->at, first ? first->at : computed);
+  if (first) add(Stage::kDecode, first->at, computed);
+  if (ended && FindEvent(events, Kind::kWritten)) add(Stage::kWrite, ended->at, end);
+  return stages;
+}
+
 TraceContext RequestTrace::HopContext() const {
   if (!head_.context.valid()) return head_.parent;
   TraceContext hop = head_.context;

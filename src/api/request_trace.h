@@ -116,9 +116,9 @@ class RequestTrace {
     std::string caller = {};    // Caller::credential; may be empty
     int64_t begun_unix_ns = 0;  // at ...
     TimePoint begun_at = {};    // ... this time
-    TraceContext parent = {};   // the caller's; it may have none
-    // Written by RequestTraces::Begin(): of the request's own span. Not valid: traces are not
-    // exported.
+    TraceContext parent = {};   // sent by the caller; may be invalid
+    // Context of the request's own span, set by RequestTraces::Begin(). Invalid while traces are
+    // not exported.
     TraceContext context = {};
   };
   explicit RequestTrace(Head head) : head_(std::move(head)) {}
@@ -174,8 +174,8 @@ class RequestTrace {
   bool Cancel() const;
   std::string model() const { return model_.Copy(); }    // empty: not known yet
   std::string worker() const { return worker_.Copy(); }  // empty: no worker had it
-  // The context for a process that computes for this request: its spans are children of the one of
-  // the way to it. As the caller sent it if traces are not exported.
+  // The context that is sent to a worker: its spans are children of the span "worker". Returns the
+  // caller's context if traces are not exported.
   TraceContext HopContext() const;
   const TraceLog<12>& server() const { return server_; }
   const TraceLog<96>& engine() const { return engine_; }
@@ -191,7 +191,7 @@ class RequestTrace {
   std::string_view end() const { return end_.data(); }
 
   static constexpr size_t kLastSteps = 128;
-  static constexpr uint64_t kHopSpan = 0;  // ChildSpanId() of the span of the way to a worker
+  static constexpr uint64_t kHopSpan = 0;  // index of the span "worker" for ChildSpanId()
 
  private:
   friend class RequestTraces;
@@ -212,6 +212,25 @@ class RequestTrace {
   std::array<std::atomic<int64_t>, kWaitReasons> waited_ = {};
   std::array<char, 48> end_ = {};
 };
+
+// The stages that a request has reached, in their order. They follow one another and do not
+// overlap; what lies between them, such as the load of a model, has no stage.
+enum class Stage : uint8_t { kReceive, kPrepare, kQueue, kPrefill, kDecode, kWrite };
+struct TimedStage {
+  Stage stage = Stage::kReceive;
+  TimePoint begin{}, end{};
+};
+
+// The events of all parts of a request, by their time.
+std::vector<TraceEvent> EventsByTime(const RequestTrace& trace);
+// The first event of a kind.
+std::optional<TraceEvent> FindEvent(std::span<const TraceEvent> events, TraceEvent::Kind kind);
+// When a request with these events ended; nothing: it has not. A client that leaves is written off
+// before the engine learns of it.
+std::optional<TimePoint> EndTimeOf(std::span<const TraceEvent> events);
+// `end`: EndTimeOf(), or the present for a request that runs.
+std::vector<TimedStage> StagesOf(std::span<const TraceEvent> events, TimePoint begun,
+                                 TimePoint end);
 
 // The traces of the last requests of a process. Any thread; the engine thread does not call it.
 class RequestTraces {
@@ -238,7 +257,7 @@ class RequestTraces {
 
  private:
   void Sample(RequestTrace::Head* head) const;
-  // References to the trace from outside of these lists.
+  // Number of references to the trace that other objects hold.
   static long OtherReferences(const std::shared_ptr<RequestTrace>& trace) {
     return trace.use_count() - (trace->kept_ ? 1 : 0) - (trace->awaits_export_ ? 1 : 0);
   }

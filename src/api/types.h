@@ -276,7 +276,7 @@ struct GenerateRequest {
   std::optional<Continuation> continuation = {};
   // With `score_only`: pin the prompt. Errors: pin_limit, invalid_value (shorter than a block).
   std::optional<PinOrder> pin = {};
-  TraceContext trace_context = {};                // of the caller; it may have none
+  TraceContext trace_context = {};                // sent by the caller; may be invalid
   std::shared_ptr<RequestTrace> trace = nullptr;  // null: none has begun
 };
 

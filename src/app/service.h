@@ -142,7 +142,7 @@ class Service {
   Logger& log_;
   telemetry::ServerMetrics server_metrics_;
   const std::shared_ptr<api::RequestTraces> traces_ = std::make_shared<api::RequestTraces>();
-  // Outlives the servers and the backend's last requests of this object.
+  // Declared before the servers, so that it sends the traces of their last requests.
   std::unique_ptr<traces::Exporter> exporter_;  // null: traces.endpoint is not set
   Collectors trace_metrics_;
   telemetry::RecentErrors errors_;

@@ -79,9 +79,10 @@ TraceId NewTraceId() {
 SpanId ChildSpanId(const SpanId& parent, uint64_t index) {
   uint64_t seed = 0;
   std::memcpy(&seed, parent.data(), parent.size());
-  Random random(seed);
+  constexpr uint64_t kOdd = 0x9e3779b97f4a7c15;  // different indices give different seeds
+  Random random(seed ^ ((index + 1) * kOdd));
   uint64_t bits = 0;
-  for (uint64_t i = 0; i <= index || bits == 0; ++i) bits = random.Next();
+  while (bits == 0) bits = random.Next();
   SpanId id;
   std::memcpy(id.data(), &bits, id.size());
   return id;

@@ -1,4 +1,4 @@
-// Trace context: which trace a request belongs to, as its sender says and as it is passed on.
+// TraceContext: identifiers that join the spans of several services to one trace.
 // Format: W3C Trace Context, https://www.w3.org/TR/trace-context/. Values; any thread.
 #pragma once
 
@@ -14,7 +14,7 @@ using SpanId = std::array<uint8_t, 8>;
 
 struct TraceContext {
   TraceId trace_id = {};   // zero: there is no context
-  SpanId span_id = {};     // of the sender's span
+  SpanId span_id = {};     // the sender's span
   bool sampled = false;    // the sender records the trace
   std::string state = {};  // the field `tracestate`, passed on as it came; at most 512 bytes
 

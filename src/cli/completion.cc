@@ -71,7 +71,7 @@ std::string FollowsCommand(const CLI::App& command, const CLI::App& root) {
   for (const CLI::Option* option : command.get_options()) {
     const std::string name = option->get_name(/*positional=*/true);
     if (!option->get_positional()) continue;
-    if (name.starts_with("COMMAND")) {  // of `tutti help`
+    if (name.starts_with("COMMAND")) {  // the argument of `tutti help`
       std::string words;
       for (const CLI::App* each : root.get_subcommands({})) words += each->get_name() + " ";
       for (const OptionTopic& topic : OptionTopics()) words += std::string(topic.name) + " ";

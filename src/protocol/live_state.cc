@@ -210,13 +210,6 @@ void WriteLimits(const api::LiveState& state, JsonWriter* json) {
 
 // --- traces ---
 
-std::optional<TraceEvent> Find(std::span<const TraceEvent> events, TraceEvent::Kind kind) {
-  const auto found = std::find_if(events.begin(), events.end(),
-                                  [&](const TraceEvent& event) { return event.kind == kind; });
-  if (found == events.end()) return std::nullopt;
-  return *found;
-}
-
 bool IsEngineEvent(TraceEvent::Kind kind) {
   return kind >= TraceEvent::Kind::kAccepted && kind <= TraceEvent::Kind::kEnded;
 }
@@ -251,36 +244,19 @@ void WriteEvent(const TraceEvent& event, TimePoint from, JsonWriter* json) {
   json->EndObject();
 }
 
-// Durations between the stages that the request has reached. Their sum is the total: what no stage
-// has, such as the load of the model, is `other_ms`.
+// Durations of the stages that the request has reached. Their sum is the total: what no stage has,
+// such as the load of the model, is `other_ms`.
 void WriteStages(std::span<const TraceEvent> events, TimePoint from, TimePoint now,
                  JsonWriter* json) {
-  using Kind = TraceEvent::Kind;
-  const auto parsed = Find(events, Kind::kParsed), accepted = Find(events, Kind::kAccepted);
-  const auto submitted = Find(events, Kind::kSubmitted), runs = Find(events, Kind::kRuns);
-  const auto first = Find(events, Kind::kFirstToken), ended = Find(events, Kind::kEnded);
-  const auto written = Find(events, Kind::kWritten);
-  // A client that leaves is written off before the engine learns of it.
-  TimePoint end = written || ended ? from : now;
-  if (written) end = std::max(end, written->at);
-  if (ended) end = std::max(end, ended->at);
+  constexpr const char* kMembers[] = {"receive_ms", "prepare_ms", "queue_ms",
+                                      "prefill_ms", "decode_ms",  "write_ms"};
+  const TimePoint end = std::max(from, api::EndTimeOf(events).value_or(now));
   Duration in_stages{0};
-  const auto stage = [&](const char* name, Duration took) {
-    took = std::max(took, Duration{0});
-    in_stages += took;
-    json->Member(name, ToMillis(took));
-  };
   json->Key("stages").BeginObject();
-  if (parsed) stage("receive_ms", parsed->at - from);
-  if (accepted) stage("prepare_ms", accepted->took);
-  // A request whose end is known has left a stage that it did not complete.
-  const auto or_end = [&](const std::optional<TraceEvent>& event) {
-    return event ? event->at : ended ? ended->at : end;
-  };
-  if (submitted) stage("queue_ms", or_end(runs) - submitted->at);
-  if (runs) stage("prefill_ms", or_end(first) - runs->at);
-  if (first) stage("decode_ms", or_end(std::nullopt) - first->at);
-  if (ended && written) stage("write_ms", end - ended->at);
+  for (const api::TimedStage& stage : api::StagesOf(events, from, end)) {
+    in_stages += stage.end - stage.begin;
+    json->Member(kMembers[static_cast<size_t>(stage.stage)], ToMillis(stage.end - stage.begin));
+  }
   json->Member("other_ms", std::max(ToMillis(end - from - in_stages), 0.0));
   json->Member("total_ms", ToMillis(end - from)).EndObject();
 }
@@ -342,14 +318,9 @@ void WriteTrace(const RequestTrace& trace, const api::LiveState& steps, TimePoin
                 JsonWriter* json) {
   const TimePoint from = trace.head().begun_at;
   const std::span<const TraceEvent> engine = trace.engine().events();
-  std::vector<TraceEvent> events(trace.server().events().begin(), trace.server().events().end());
-  events.insert(events.end(), engine.begin(), engine.end());
-  const std::span<const TraceEvent> hop = trace.hop().events();
-  events.insert(events.end(), hop.begin(), hop.end());
-  std::stable_sort(events.begin(), events.end(),
-                   [](const TraceEvent& a, const TraceEvent& b) { return a.at < b.at; });
-  const bool ended = Find(engine, TraceEvent::Kind::kEnded).has_value();
-  const auto written = Find(events, TraceEvent::Kind::kWritten);
+  const std::vector<TraceEvent> events = api::EventsByTime(trace);
+  const bool ended = api::FindEvent(engine, TraceEvent::Kind::kEnded).has_value();
+  const auto written = api::FindEvent(events, TraceEvent::Kind::kWritten);
   json->BeginObject()
       .MemberOrNull("route", trace.head().route)
       .MemberOrNull("tenant", trace.head().tenant)

@@ -78,7 +78,7 @@ struct InferRequest {
   bool empty_final_response = false;  // decoupled models: send an empty last response
   TimePoint deadline = TimePoint::max();
   std::string request_id;      // of the call, for logs
-  TraceContext trace_context;  // of the caller
+  TraceContext trace_context;  // sent by the caller; may be invalid
   api::CallerRef caller;
   std::shared_ptr<api::RateLimits> rate_limits;  // these as api::GenerateRequest's
   std::string route;

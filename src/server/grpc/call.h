@@ -30,7 +30,7 @@ struct GrpcContext;
 struct CallInfo {
   std::string method;          // "/inference.GRPCInferenceService/ModelInfer"
   std::string request_id;      // from the client, else generated; also sent as a trailer
-  TraceContext trace_context;  // the client's; it may have none
+  TraceContext trace_context;  // sent by the client; may be invalid
   TimePoint start;
   TimePoint deadline = TimePoint::max();
   auth::PrincipalRef principal;    // the authenticated caller; null: none

@@ -51,13 +51,13 @@ class Exporter {
 
   struct Options {
     webhooks::Target endpoint;
-    Pairs headers;   // of each POST
-    Pairs resource;  // attributes of this process: service.name...
+    Pairs headers;   // added to each POST
+    Pairs resource;  // attributes that identify this process: service.name...
     std::string version;
     std::string ca_file;  // PEM of authorities in addition to the system's; empty: none
     std::chrono::milliseconds interval{200};
-    std::chrono::milliseconds timeout{10'000};   // of a POST
-    std::chrono::milliseconds last_wait{2'000};  // for the last POST, of the destructor
+    std::chrono::milliseconds timeout{10'000};   // limit of one POST
+    std::chrono::milliseconds last_wait{2'000};  // limit of the POST in the destructor
     std::vector<Duration> backoff = {std::chrono::seconds(1), std::chrono::seconds(2),
                                      std::chrono::seconds(4), std::chrono::seconds(8)};
   };

@@ -39,12 +39,6 @@ void AppendKnown(const std::string& key, const std::string& value, Attributes* a
   if (!value.empty()) AppendAttribute(key, value, attributes);
 }
 
-std::optional<TraceEvent> Find(std::span<const TraceEvent> events, Kind kind) {
-  const auto found = std::find_if(events.begin(), events.end(),
-                                  [kind](const TraceEvent& event) { return event.kind == kind; });
-  return found == events.end() ? std::nullopt : std::optional(*found);
-}
-
 // gen_ai.operation.name; empty: the conventions have no name for the route.
 std::string_view OperationOf(std::string_view route) {
   const auto has = [route](std::string_view part) {
@@ -61,18 +55,11 @@ std::string_view OperationOf(std::string_view route) {
 class Spans {
  public:
   Spans(const RequestTrace& trace, otlp::ScopeSpans* out)
-      : head_(trace.head()), trace_(trace), out_(out) {
-    const auto add = [this](std::span<const TraceEvent> events) {
-      events_.insert(events_.end(), events.begin(), events.end());
-    };
-    add(trace.server().events());
-    add(trace.engine().events());
-    add(trace.hop().events());
-    std::stable_sort(events_.begin(), events_.end(),
-                     [](const TraceEvent& a, const TraceEvent& b) { return a.at < b.at; });
-    end_ = head_.begun_at;
-    for (const TraceEvent& event : events_) end_ = std::max(end_, event.at);
-  }
+      : head_(trace.head()),
+        trace_(trace),
+        events_(api::EventsByTime(trace)),
+        end_(events_.empty() ? head_.begun_at : std::max(head_.begun_at, events_.back().at)),
+        out_(out) {}
 
   void Append() {
     AppendRequest();
@@ -128,10 +115,10 @@ class Spans {
   }
 
   void AppendRequest() {
-    const std::optional<TraceEvent> written = Find(events_, Kind::kWritten);
-    const std::optional<TraceEvent> ended = Find(events_, Kind::kEnded);
-    const std::optional<TraceEvent> submitted = Find(events_, Kind::kSubmitted);
-    const std::optional<TraceEvent> runs = Find(events_, Kind::kRuns);
+    const std::optional<TraceEvent> written = api::FindEvent(events_, Kind::kWritten);
+    const std::optional<TraceEvent> ended = api::FindEvent(events_, Kind::kEnded);
+    const std::optional<TraceEvent> submitted = api::FindEvent(events_, Kind::kSubmitted);
+    const std::optional<TraceEvent> runs = api::FindEvent(events_, Kind::kRuns);
     otlp::Span* const span = Add(head_.context.span_id, head_.parent.span_id,
                                  head_.route.empty() ? "inference" : head_.route,
                                  otlp::Span::KIND_SERVER, head_.begun_at, end_);
@@ -160,38 +147,39 @@ class Spans {
         static_cast<uint32_t>(trace_.server().dropped() + trace_.engine().dropped()));
   }
 
-  // As the stages of /admin/requests/{id} (protocol/live_state.cc).
   void AppendStages() {
-    const SpanId& request = head_.context.span_id;
-    const auto parsed = Find(events_, Kind::kParsed), accepted = Find(events_, Kind::kAccepted);
-    const auto submitted = Find(events_, Kind::kSubmitted), runs = Find(events_, Kind::kRuns);
-    const auto first = Find(events_, Kind::kFirstToken), ended = Find(events_, Kind::kEnded);
-    const auto written = Find(events_, Kind::kWritten);
-    const TimePoint computed = ended ? ended->at : end_;
-    if (parsed) AddPart(request, "receive", head_.begun_at, parsed->at);
-    if (accepted) AddPart(request, "prepare", accepted->at, accepted->at + accepted->took);
-    if (submitted) {
-      const TimePoint until = runs ? runs->at : computed;
-      otlp::Span* const span = AddPart(request, "queue", submitted->at, until);
-      AddWaits(submitted->at, until, span);
-    }
-    if (runs) {
-      const TimePoint until = first ? first->at : computed;
-      const std::string id = AddPart(request, "prefill", runs->at, until)->span_id();
-      AppendSteps(id, until, /*until_first=*/true);
-    }
-    if (first) {
-      otlp::Span* const span = AddPart(request, "decode", first->at, computed);
-      Attributes* const attributes = span->mutable_attributes();
-      traces::Append("tutti.steps", static_cast<int64_t>(trace_.steps()), attributes);
-      if (trace_.longest_gap().count() > 0)
-        traces::Append("tutti.longest_gap_ms", ToMillis(trace_.longest_gap()), attributes);
-      AddWaits(first->at, computed, span);
+    constexpr const char* kNames[] = {"receive", "prepare", "queue", "prefill", "decode", "send"};
+    const TimePoint end = api::EndTimeOf(events_).value_or(end_);
+    for (const api::TimedStage& stage : api::StagesOf(events_, head_.begun_at, end)) {
+      // The answer was written before the engine learned of it.
+      if (stage.stage == api::Stage::kWrite && stage.begin == stage.end) continue;
+      otlp::Span* const span = AddPart(
+          head_.context.span_id, kNames[static_cast<size_t>(stage.stage)], stage.begin, stage.end);
       const std::string id = span->span_id();
-      AppendSteps(id, first->at, /*until_first=*/false);
+      switch (stage.stage) {
+        case api::Stage::kQueue:
+          AddWaits(stage.begin, stage.end, span);
+          break;
+        case api::Stage::kPrefill:
+          AppendSteps(id, stage.end, /*until_first=*/true);
+          break;
+        case api::Stage::kDecode:
+          AddDecode(stage, span);
+          AppendSteps(id, stage.begin, /*until_first=*/false);
+          break;
+        default:
+          break;
+      }
     }
-    if (ended && written && written->at > ended->at)
-      AddPart(request, "send", ended->at, written->at);
+  }
+
+  void AddDecode(const api::TimedStage& stage, otlp::Span* span) const {
+    traces::Append("tutti.steps", static_cast<int64_t>(trace_.steps()), span->mutable_attributes());
+    if (trace_.longest_gap().count() > 0) {
+      traces::Append("tutti.longest_gap_ms", ToMillis(trace_.longest_gap()),
+                     span->mutable_attributes());
+    }
+    AddWaits(stage.begin, stage.end, span);
   }
 
   // Steps that computed parts of the prompt: those up to the first token, or those of further
@@ -210,7 +198,7 @@ class Spans {
   void AppendHop() {
     const std::span<const TraceEvent> hop = trace_.hop().events();
     if (hop.empty()) return;
-    const std::optional<TraceEvent> replied = Find(hop, Kind::kReplied);
+    const std::optional<TraceEvent> replied = api::FindEvent(hop, Kind::kReplied);
     otlp::Span* const span =
         Add(trace_.HopContext().span_id, head_.context.span_id, "worker", otlp::Span::KIND_CLIENT,
             hop.front().at, replied ? replied->at : end_);
@@ -223,9 +211,9 @@ class Spans {
 
   const RequestTrace::Head& head_;
   const RequestTrace& trace_;
+  const std::vector<TraceEvent> events_;
+  const TimePoint end_;  // of the last event
   otlp::ScopeSpans* const out_;
-  std::vector<TraceEvent> events_;
-  TimePoint end_;
   uint64_t parts_ = RequestTrace::kHopSpan;  // spans with ids below that of the request
 };
 

@@ -106,7 +106,8 @@ class RequestContext {
   std::shared_ptr<api::RateLimits> rate_limits_;                  // null once the head is written
   std::vector<std::shared_ptr<api::CacheReport>> cache_reports_;  // one for each prompt
   std::vector<std::shared_ptr<api::RequestTrace>> traces_;        // the same, of the first ones
-  TraceContext trace_context_;  // of the first one; not valid: none, or traces are not exported
+  TraceContext
+      trace_context_;  // copied from the first trace; invalid while traces are not exported
   bool head_written_ = false;
   std::string id_;
   TimePoint start_;
