@@ -46,7 +46,8 @@ class EmbedCommand final : public Command {
     app_->add_option("TEXT", texts_, "a text; several may follow");
     app_->add_option("--like", like_,
                      "print the texts with their cosine to this one, the nearest first");
-    AddNumber(*app_, "--top", top_, 1, 1'000'000, "with --like: print so many of them");
+    AddNumber(*app_, "--top", top_, 1, 1'000'000,
+              "with --like: number of texts that are printed [10]");
     AddNumber(*app_, "--dimensions", dimensions_, 1, 1 << 20,
               "leading components of each embedding; of models trained for it");
     app_->add_option("--prompt-name", prompt_name_, "the model's named prompt to put before texts");

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "cli/command_line.h"
+#include "cli/number_option.h"
 #include "cli/report.h"
 #include "cli/store_commands.h"
 #include "protocol/control.h"
@@ -26,7 +27,8 @@ class JobsCommand final : public Command {
     list_->add_option("--status", status_,
                       "queued, running, completed, failed, cancelled or expired (default: all)");
     list_->add_option("--tenant", tenant_, "of one tenant (default: of all)");
-    list_->add_option("--limit", limit_, "at most so many")->check(CLI::Range(1, 1000));
+    AddNumber(*list_, "--limit", limit_, int64_t{1}, int64_t{1000},
+              "number of jobs, 1 to 1000 [20]");
     list_->add_option("--after", after_, "those behind that id: where the page before ended");
     list_->footer("Example:\n  tutti jobs list --status failed --limit 100");
     list_request_.AddTo(*list_);
