@@ -164,6 +164,14 @@ def shown_prints(text):
     return re.findall(r"^\s*print\(.*#\s*->\s*(.*)$", text, re.M)
 
 
+def ended(pid):
+    """Whether a process has exited. Its parent has too, so it may stay a zombie until init looks, which takes seconds on some machines."""
+    try:
+        return pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return True
+
+
 def free_ports(count):
     """So many ports that no process listens on; all held until the last is found, so that no two are the same."""
     sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
@@ -401,7 +409,7 @@ class Page:
             except ProcessLookupError:
                 pass
         end = time.monotonic() + 20
-        while any(os.path.exists(f"/proc/{pid}") for pid in pids) and time.monotonic() < end:
+        while not all(map(ended, pids)) and time.monotonic() < end:
             time.sleep(0.02)
 
     def logs(self):
