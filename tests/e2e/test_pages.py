@@ -79,7 +79,7 @@ def path_to(folder, models, **_):
 
 
 # What a reader has who begins with one of these pages.
-PREPARED = {"README.md": (path_to,), "docs/callers.md": (certificate,), "docs/caches.md": (redis,), "docs/lora.md": (adapters,),
+PREPARED = {"README.md": (path_to,), "docs/callers.md": (certificate,), "docs/caches.md": (redis,), "docs/coming-from.md": (path_to,), "docs/lora.md": (adapters,),
             "docs/model-management.md": (folder_of_models,), "docs/mqtt.md": (projects,), "docs/workers.md": (folder_of_models,)}
 
 
@@ -135,7 +135,10 @@ class Pages(RealModel, unittest.TestCase):
     def published(cls):
         """What the hub of this test has, under names of real ones."""
         tiny = (cls.models / "tiny.gguf").read_bytes()
-        return {f"Qwen/{name}-GGUF": Repository({f"{name}-Q8_0.gguf": tiny}) for name in ("Qwen3-0.6B", "Qwen2.5-0.5B-Instruct")}
+        folder = encoder_models.embedder_folder()
+        embedder = {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+        return {**{f"Qwen/{name}-GGUF": Repository({f"{name}-Q8_0.gguf": tiny}) for name in ("Qwen3-0.6B", "Qwen2.5-0.5B-Instruct")},
+                "sentence-transformers/all-MiniLM-L6-v2": Repository(embedder)}
 
     @classmethod
     def run_page(cls, name):
@@ -192,7 +195,7 @@ class Blocks(unittest.TestCase):
         print(f"pages: {len(ran)} blocks run, {sum(block.language in page_blocks.PARSED for block in found)} are parsed, not run:",
               ", ".join(f"{reason} {count}" for reason, count in marked.most_common()))
         self.assertGreaterEqual(len(ran), 80)
-        self.assertLessEqual(sum(marked.values()), 24)
+        self.assertLessEqual(sum(marked.values()), 28)
 
     def page(self, text):
         """The messages of the faults of a page with this text."""
