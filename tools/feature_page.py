@@ -4,7 +4,8 @@
     tools/feature_page.py [--check]
 
 The data names each feature, and the pairs that are refused or have no effect; every other pair is computed. tests/e2e/test_features.py makes
-a test of each pair from the same data, and fails where the page is another than the one that would be written.
+a test of each pair from the same data, test_api_features.py one of each feature through each API; both fail where the page is another than
+the one that would be written.
 """
 import argparse
 import itertools
@@ -18,18 +19,22 @@ TESTS = "tests/e2e/test_features.py"
 INTRODUCTION = """<!-- written by tools/feature_page.py from tests/features.toml -->
 # Features together
 
-Which features of a chat completion work in one request, or with which option of the server. Each cell is a test: its request has both
-features, each feature checks its part of the answer, and the choices are those of the same request without what must not change them,
-to the byte.
+Which features work together in one request of chat completions, and which features each API has. Each cell is a test that runs in `make
+test`, on a small model.
 
 | cell | the test shows |
 |---|---|
-| yes | both work in one request |
-| **no** | the request is refused, with the code and the field of the table [Refused](#refused) |
-| - | the request is answered and one of the two does nothing, as the table [No effect](#no-effect) tells |
-
-The test of row *A* and column *B* is `Pairs.test_A_with_B` of [test_features.py](../tests/e2e/test_features.py), with the ids of
-the first table. It runs in `make test`, on a small model.
+| yes | it works: the features check their part of the answer, and the text is the one without what must not change it |
+| **no** | the request is refused with the code of a table below |
+| - | it does nothing, as a table below tells |
+"""
+PAIRS = """## Two features in one request
+The test of row *A* and column *B* is `Pairs.test_A_with_B` of [test_features.py](../tests/e2e/test_features.py).
+"""
+APIS = """## Features and APIs
+The test of row *A* and column *B* is `Apis.test_A_over_B` of [test_api_features.py](../tests/e2e/test_api_features.py). Its server is
+strict (`--strict on`): without that, an unknown field is ignored and named in the header `x-tutti-ignored`. Another test of that file
+compares the texts: a dialog has the same answer through every API.
 """
 
 
@@ -46,6 +51,15 @@ def cell(data, first, second):
     return "**no**" if key in data["refused"] else "-" if key in data["no_effect"] else "yes"
 
 
+def api_cells(data):
+    return [(feature, api["id"]) for feature in data["apis"]["features"] for api in data["api"]]
+
+
+def api_cell(data, feature, api):
+    key = f"{feature} + {api}"
+    return "**no**" if key in data["api_refused"] else "-" if key in data["api_absent"] else "yes"
+
+
 def table(head, rows):
     lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
     return "\n".join(lines + ["| " + " | ".join(row) + " |" for row in rows]) + "\n"
@@ -58,22 +72,39 @@ def text(data):
     names = {feature["id"]: feature["name"] for feature in features}
     matrix = [[f"`{first}`", *("" if row >= column else cell(data, first, second) for column, second in enumerate(ids) if column)]
               for row, first in enumerate(ids[:-1])]
-    split = [(key.split(" + "), value) for key, value in (*data["refused"].items(), *data["no_effect"].items())]
-    assert all(pair in [list(known) for known in pairs(data)] for pair, _ in split), "an unknown pair, or in the wrong order"
-    parts = [INTRODUCTION,
-             "## Features\n" + table(["id", "feature", "how the test asks for it", "page"], [
-                 [f"`{feature['id']}`", feature["name"], feature["how"], f"[{feature['page'].partition('#')[0]}]({feature['page']})"] for feature in features]),
-             "## Matrix\n" + table(["", *(f"`{name}`" for name in ids[1:])], matrix),
-             "## Refused\n" + table(["pair", "`code`", "`param`"], [
-                 [f"{names[a]}, {names[b]}", f"`{code}`", f"`{param}`"]
-                 for key, (code, param) in data["refused"].items() for a, b in [key.split(" + ")]]),
-             "## No effect\n" + table(["pair", "what is tested"], [
-                 [f"{names[a]}, {names[b]}", why] for key, why in data["no_effect"].items() for a, b in [key.split(" + ")]]),
-             "## Further tests\nThese tests look at a pair more closely, most of them under load, kills or at many values: Python tests of\n"
-             "[tests/e2e](../tests/e2e), and tests of GoogleTest.\n\n"
-             + table(["pair", "tests"], [[f"{names[a]}, {names[b]}", ", ".join(f"`{test}`" for test in tests)]
-                                         for key, tests in data["also"].items() for a, b in [key.split(" + ")]])]
+    assert {*data["refused"], *data["no_effect"], *data["also"]} <= {" + ".join(pair) for pair in pairs(data)}, "an unknown pair"
+    apis = data["api"]
+    api_names = {api["id"]: api["name"] for api in apis}
+    assert {*data["api_refused"], *data["api_absent"]} <= {f"{feature} + {api}" for feature, api in api_cells(data)}, "an unknown cell"
+    parts = [
+        INTRODUCTION,
+        "## Features\n" + table(["id", "feature", "how the tests ask for it", "page"], [
+            [f"`{one['id']}`", one["name"], one["how"], link(one)] for one in features]),
+        PAIRS,
+        table(["", *(f"`{name}`" for name in ids[1:])], matrix),
+        "### Refused pairs\n" + table(["pair", "`code`", "`param`"], [
+            [f"{names[a]}, {names[b]}", f"`{code}`", f"`{param}`"] for (a, b), (code, param) in keyed(data["refused"])]),
+        "### Pairs without effect\n" + table(["pair", "what is tested"], [[f"{names[a]}, {names[b]}", why] for (a, b), why in keyed(data["no_effect"])]),
+        APIS,
+        table(["id", "API", "page"], [[f"`{api['id']}`", api["name"], link(api)] for api in apis]),
+        table(["", *(f"`{api['id']}`" for api in apis)], [
+            [f"`{feature}`", *(api_cell(data, feature, api["id"]) for api in apis)] for feature in data["apis"]["features"]]),
+        "### Refused by an API\n" + table(["feature", "API", "`code`", "instead"], [
+            [names[a], api_names[b], f"`{code}`", instead] for (a, b), (code, instead) in keyed(data["api_refused"])]),
+        "### Not in an API\n" + table(["feature", "API", "why"], [[names[a], api_names[b], why] for (a, b), why in keyed(data["api_absent"])]),
+        "## Further tests\nThese tests look at a pair more closely, most of them under load, kills or at many values: Python tests of\n"
+        "[tests/e2e](../tests/e2e), and tests of GoogleTest.\n",
+        table(["pair", "tests"], [[f"{names[a]}, {names[b]}", ", ".join(f"`{test}`" for test in tests)] for (a, b), tests in keyed(data["also"])])]
     return "\n".join(parts)
+
+
+def keyed(cells):
+    """((first, second), value) of each cell."""
+    return [(tuple(key.split(" + ")), value) for key, value in cells.items()]
+
+
+def link(one):
+    return f"[{one['page'].partition('#')[0]}]({one['page']})"
 
 
 def main():

@@ -12,7 +12,6 @@ import re
 import sys
 import tempfile
 import time
-import tomllib
 import unittest
 import uuid
 
