@@ -4,7 +4,7 @@ SHELL := /bin/bash
 PRESET ?= release
 ARGS ?=
 
-.PHONY: help deps test-deps build build-dev models test-models serve test e2e test-clients check-asan check-tsan sim fuzz bench bench-peers bench-structured-peers bench-served bench-mqtt-peers bench-encoder-peers package image wheel install ranks fmt tidy soak
+.PHONY: help deps test-deps build build-dev models test-models serve test e2e test-clients check-asan check-tsan sim fuzz bench bench-peers bench-structured-peers bench-served bench-mqtt-peers bench-encoder-peers package image wheel docs-site install ranks fmt tidy soak
 
 help:  ## this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -111,6 +111,9 @@ wheel: build  ## build/wheel/tutti-*.whl for pip: the Python package with the pr
 	@tools/install_deps.sh cmake/packages-package.txt
 	@tools/build.sh $(PRESET) tutti_wheel_program
 	@tools/make_wheel.py --build build/$(PRESET) $(ARGS)
+
+docs-site:  ## build/site: README.md and docs/ as a site with a search, which needs no network when it is read
+	@tools/make_site.py $(ARGS)
 
 install: build  ## install program, library and headers; PREFIX=/usr/local
 	@cmake --install build/$(PRESET) --prefix $(or $(PREFIX),/usr/local)

@@ -9,12 +9,16 @@ import os
 import pathlib
 import re
 import subprocess
+import sys
 import unittest
 
 from encoder_models import EMBEDDER
 from harness import STEP_S, Server, default_model
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tools"))
+import make_site  # noqa: E402
+
 BINARY = os.environ["E2E_BINARY"]
 MIGRATION = "docs/coming-from.md"
 NOT_PAGES = {"docs/renames.md"}  # which has names of the past
@@ -231,6 +235,42 @@ class Options(unittest.TestCase):
                         faults.append(f"{' '.join(words)} {option}: {meaning}; help: {line.strip()}")
         self.assertEqual(faults, [])
         self.assertGreaterEqual(checked, 6)
+
+
+class Links(unittest.TestCase):
+    """What the strict build of the site checks too (tests/ship/site.py), without it."""
+
+    def slugs(self, text):
+        """Anchors of headings, as code hosts make them."""
+        found = []
+        for heading in re.findall(r"^#+ +(.*?) *$", without_blocks(text), re.M):
+            words = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading.replace("`", ""))
+            slug = re.sub(r"[^\w\- ]", "", words.lower()).replace(" ", "-")
+            found.append(f"{slug}-{found.count(slug)}" if slug in found else slug)
+        return set(found) | set(re.findall(r'<a (?:id|name)="([^"]+)"', text))
+
+    def test_links_and_their_anchors_exist(self):
+        texts = {name: (ROOT / name).read_text() for name in make_site.files() if name.endswith(".md")}
+        anchors = {name: self.slugs(text) for name, text in texts.items()}
+        checked = 0
+        for name, text in texts.items():
+            for _, _, target in make_site.LINK.findall(without_blocks(text)):
+                if re.match(r"[a-z]+:", target):
+                    continue
+                checked += 1
+                path, _, anchor = target.partition("#")
+                to = os.path.normpath(os.path.join(os.path.dirname(name), path)) if path else name
+                self.assertTrue((ROOT / to).exists(), f"{name} links to {target}")
+                if anchor:
+                    self.assertIn(anchor, anchors[to], f"{name} links to {target}")
+        self.assertGreater(checked, 500)
+
+    def test_each_page_is_in_the_navigation_of_the_site(self):
+        navigation = (ROOT / "docs/site/mkdocs.yml").read_text().split("\nnav:\n")[1]
+        named = set(re.findall(r": (\S+\.md|\w+/)$", navigation, re.M))
+        for target in make_site.files().values():
+            if target.endswith(".md"):
+                self.assertTrue(target in named or f"{target.partition('/')[0]}/" in named or target == "checks.md", target)
 
 
 class Served(unittest.TestCase):

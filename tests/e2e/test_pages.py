@@ -8,6 +8,7 @@ import contextlib
 import concurrent.futures
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import tempfile
@@ -196,6 +197,16 @@ class Blocks(unittest.TestCase):
               ", ".join(f"{reason} {count}" for reason, count in marked.most_common()))
         self.assertGreaterEqual(len(ran), 80)
         self.assertLessEqual(sum(marked.values()), 28)
+
+    def test_no_block_of_code_is_without_a_fence(self):
+        """Markdown takes four spaces for code too, which would never run."""
+        for name in pages():
+            fenced, item = False, False
+            for number, line in enumerate((ROOT / name).read_text().splitlines(), 1):
+                fenced ^= line.lstrip().startswith("```")
+                if line[:1] not in ("", " "):
+                    item = bool(re.match(r"[-*] |\d+\. ", line))
+                self.assertFalse(line.startswith("    ") and not fenced and not item, f"{name}:{number}")
 
     def page(self, text):
         """The messages of the faults of a page with this text."""
