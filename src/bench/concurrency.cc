@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <atomic>
 #include <boost/json/array.hpp>
+#include <numeric>
 #include <thread>
 
 #include "api/inference.h"
@@ -154,6 +155,14 @@ Result<Report> BenchConcurrency(const ConcurrencyOptions& options, const Progres
                                        {"e2e_ms", MillisJson(e)},
                                        {"equal", equal},
                                        {"stable", stable}});
+    // As in serve_load.cc: as many requests as clients are always in progress.
+    const double busy = std::min(clients, options.requests);
+    report.figures.push_back(
+        TokenRate("output rate", fmt::format("{} tokens each", options.new_tokens), "clients",
+                  clients, PartsOf(e2e, [&](std::span<const double> part) {
+                    return busy * options.new_tokens * static_cast<double>(part.size()) /
+                           std::accumulate(part.begin(), part.end(), 0.0);
+                  })));
   }
   for (size_t l = 1; l < options.levels.size(); ++l) {
     const int clients = options.levels[l];
@@ -190,7 +199,7 @@ Result<Report> BenchConcurrency(const ConcurrencyOptions& options, const Progres
   }
   say(MachineLine(calibration.best()));
   report.json = {{"schema", "tutti.bench.concurrency.v1"},
-                 {"machine", MachineJson(calibration.best())},
+                 {"machine", calibration.Json()},
                  {"model", session->model_name()},
                  {"gen_tokens", options.new_tokens},
                  {"rows", std::move(rows)},

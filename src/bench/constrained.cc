@@ -267,6 +267,10 @@ Result<Report> BenchConstrained(const ConstrainedOptions& options, const Progres
                                         {"fixed_share", fixed},
                                         {"proposed", proposed},
                                         {"accepted", accepted}});
+    report.figures.push_back(
+        TokenRate("decode rate", "free text", "sequences", sequences, free_rates));
+    report.figures.push_back(
+        TokenRate("decode rate", "JSON schema", "sequences", sequences, schema_rates));
     if (fixed < 0.5)
       report.failures.push_back("an answer is no such record, or less than half of it is fixed");
     const double required = sequences == 1           ? kRatioAlone
@@ -321,7 +325,7 @@ Result<Report> BenchConstrained(const ConstrainedOptions& options, const Progres
   }
   say(MachineLine(calibration.best()));
   report.json = {{"schema", "tutti.bench.constrained.v1"},
-                 {"machine", MachineJson(calibration.best())},
+                 {"machine", calibration.Json()},
                  {"model", session->model_name()},
                  {"rounds", options.rounds},
                  {"rates", std::move(rates)},

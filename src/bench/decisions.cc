@@ -263,7 +263,7 @@ class DecisionsBench {
           fmt::format("{:.1f} decisions/s, below {:.1f}", best_rate_, options_.least_rate));
     }
     report_.json = {{"schema", "tutti.bench.decisions.v1"},
-                    {"machine", MachineJson(calibration_.best())},
+                    {"machine", calibration_.Json()},
                     {"model", model_.name()},
                     {"text_tokens", options_.tokens},
                     {"labels", options_.labels},

@@ -225,6 +225,16 @@ double NumberAt(const boost::json::value& cell, const char* pointer) {
   return value->to_number<double>();
 }
 
+std::vector<double> NumbersAt(const boost::json::value& cell, const char* pointer) {
+  boost::system::error_code failed;
+  const boost::json::value* value = cell.find_pointer(pointer, failed);
+  std::vector<double> numbers;
+  if (value == nullptr || !value->is_array()) return numbers;
+  for (const boost::json::value& number : value->get_array())
+    numbers.push_back(number.is_number() ? number.to_number<double>() : 0);
+  return numbers;
+}
+
 // Batching gain for a single caller, and the share of that rate which one text reaches by itself
 // (U06): a line for each length and set of options with both cells.
 std::string BatchGains(const GridPlan& plan, const Results& results) {
@@ -287,11 +297,28 @@ std::string Picture(const GridPlan& plan, const Results& results) {
     for (const auto& [key, value] : cell->options) name += fmt::format(", {} {}", key, value);
     const auto [line, fresh] = lines.try_emplace(name, plot.series.size());
     if (fresh) plot.series.push_back({name, {}});
-    plot.series[line->second].points.push_back({NumberAt(found->second, "/texts_s"),
-                                                NumberAt(found->second, "/latency_ms/p50"),
-                                                fmt::format("{}", cell->shape.clients)});
+    plot.series[line->second].points.push_back(
+        {NumberAt(found->second, "/texts_s"), NumberAt(found->second, "/latency_ms/p50"),
+         fmt::format("{}", cell->shape.clients), NumbersAt(found->second, "/parts/texts_s"),
+         NumbersAt(found->second, "/parts/latency_ms")});
   }
   return ToSvg(plot);
+}
+
+// The figures of the plan's cells that are measured. Cells in files of earlier versions have no
+// parts, and so no figures.
+std::vector<Figure> FiguresOf(const GridPlan& plan, const Results& results) {
+  std::vector<Figure> figures;
+  for (const GridCell& cell : plan.cells) {
+    const auto found = results.find(KeyOf(plan, cell));
+    if (found == results.end() || !found->second.get_object().contains("parts")) continue;
+    std::string series;
+    for (const auto& [key, value] : cell.options)
+      series += fmt::format("{}{} {}", series.empty() ? "" : ", ", key, value);
+    const std::vector<Figure> own = EncodeFigures(found->second.get_object(), series);
+    figures.insert(figures.end(), own.begin(), own.end());
+  }
+  return figures;
 }
 
 // The target of a cell: the server, or the model loaded anew with the cell's options.
@@ -365,7 +392,10 @@ Result<Report> BenchGrid(const GridPlan& plan, const GridOutputs& outputs,
   const auto document = [&] {
     boost::json::array cells;
     for (const auto& [key, cell] : results) cells.push_back(cell);
-    return boost::json::object{{"schema", kSchema}, {"target", summary}, {"cells", cells}};
+    return boost::json::object{{"schema", kSchema},
+                               {"target", summary},
+                               {"cells", cells},
+                               {"figures", FiguresJson(FiguresOf(plan, results))}};
   };
   // A path that cannot be written is reported before any measurement.
   RETURN_IF_ERROR(WriteFile(outputs.json, boost::json::serialize(document()) + "\n"));
@@ -405,6 +435,7 @@ Result<Report> BenchGrid(const GridPlan& plan, const GridOutputs& outputs,
   RETURN_IF_ERROR(WriteFile(outputs.markdown, Markdown(plan, results, summary)));
   RETURN_IF_ERROR(WriteFile(outputs.svg, Picture(plan, results)));
   report.json = document();
+  report.figures = FiguresOf(plan, results);
   report.json["passed"] = report.failures.empty();
   return report;
 }

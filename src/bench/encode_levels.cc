@@ -128,6 +128,13 @@ boost::json::object RowJson(const EncodeRun& run, int connections) {
   return row;
 }
 
+// Adds a row, and its figures to the report.
+void AddRow(boost::json::object row, boost::json::array* rows, Report* report) {
+  const std::vector<Figure> figures = EncodeFigures(row);
+  report->figures.insert(report->figures.end(), figures.begin(), figures.end());
+  rows->push_back(std::move(row));
+}
+
 }  // namespace
 
 Result<Report> BenchEncodeLevels(EncodeTarget& target, const EncodeLevelsOptions& options,
@@ -135,19 +142,20 @@ Result<Report> BenchEncodeLevels(EncodeTarget& target, const EncodeLevelsOptions
   Report report;
   const auto say = [&](const std::string& line) { report.Print(line, progress); };
   ASSIGN_OR_RETURN(const kernels::KernelTable* const table, kernels::SelectKernels());
-  const kernels::MachineLimits limits = Calibration(table->isa, UsableCores(), false).best();
+  Calibration calibration(table->isa, UsableCores());
   say(target.summary());
   ASSIGN_OR_RETURN(const std::string cut, Greet(target, {1, options.texts, options.tokens}));
   if (!cut.empty()) say(cut);
   say(EncodeTableHead());
   boost::json::array rows;
   for (const int clients : options.levels) {
-    rows.push_back(
-        EncodeRunJson(MeasureLevel(target, options, clients, options.seed, progress, &report)));
+    calibration.AtFullSpeed();  // for the report's "others_cpu"
+    AddRow(EncodeRunJson(MeasureLevel(target, options, clients, options.seed, progress, &report)),
+           &rows, &report);
   }
   report.json = {{"schema", "tutti.bench.encode.v1"},
                  {"target", target.summary()},
-                 {"machine", MachineJson(limits)},
+                 {"machine", calibration.Json()},
                  {"rows", std::move(rows)},
                  {"passed", report.failures.empty()}};
   return report;
@@ -184,7 +192,7 @@ Result<Report> BenchKnee(EncodeTarget& target, const KneeOptions& options,
     CheckFreshRun(again, limit_s, &report.failures);
   }
   boost::json::array rows;
-  for (const EncodeRun& run : runs) rows.push_back(EncodeRunJson(run));
+  for (const EncodeRun& run : runs) AddRow(EncodeRunJson(run), &rows, &report);
   report.json = {{"schema", "tutti.bench.knee.v1"},
                  {"target", target.summary()},
                  {"p99_limit_ms", limit_s * 1e3},
@@ -214,7 +222,7 @@ Result<Report> BenchGrpc(GrpcTarget& target, const GrpcLoadOptions& options,
                       timed ? FromSeconds(options.seconds) : std::chrono::hours(24 * 365));
     const int connections = target.connections();
     say(Row(run, connections));
-    rows.push_back(RowJson(run, connections));
+    AddRow(RowJson(run, connections), &rows, &report);
     const auto fail = [&](const std::string& what) {
       report.failures.push_back(fmt::format("at {} threads: {}", threads, what));
     };

@@ -181,6 +181,23 @@ EncodeRun RunEncodeLoad(EncodeTarget& target, const EncodeShape& shape, int requ
   return loop.Run(target);
 }
 
+namespace {
+
+boost::json::object PartsJson(const EncodeRun& run) {
+  // The clients are always waiting for an answer, so the rate of a part follows from its latencies.
+  const double texts = 1.0 * std::min(run.shape.clients, run.requests) * run.shape.texts;
+  const auto rate = [&](std::span<const double> part) {
+    return texts * static_cast<double>(part.size()) /
+           std::accumulate(part.begin(), part.end(), 0.0);
+  };
+  const auto latency = [](std::span<const double> part) { return Percentile(part, 50) * 1e3; };
+  const auto rates = PartsOf(run.latency_s, rate), latencies = PartsOf(run.latency_s, latency);
+  return {{"texts_s", boost::json::array(rates.begin(), rates.end())},
+          {"latency_ms", boost::json::array(latencies.begin(), latencies.end())}};
+}
+
+}  // namespace
+
 boost::json::object EncodeRunJson(const EncodeRun& run) {
   const Percentiles p = PercentilesOf(run.latency_s);
   return {{"concurrency", run.shape.clients},
@@ -204,7 +221,26 @@ boost::json::object EncodeRunJson(const EncodeRun& run) {
           {"forward_batch", run.batch()},
           {"busy", run.busy_share()},
           {"stable", run.stable()},
+          {"parts", PartsJson(run)},
           {"failures", run.failures.size()}};
+}
+
+std::vector<Figure> EncodeFigures(const boost::json::object& row, const std::string& series) {
+  const auto figure = [&](const char* metric, const char* unit, bool more, const char* part) {
+    Figure out;
+    out.metric = metric;
+    out.unit = unit;
+    out.more_is_better = more;
+    out.series = fmt::format("batch {}, {} tokens{}{}", row.at("batch").as_int64(),
+                             row.at("tokens").as_int64(), series.empty() ? "" : ", ", series);
+    out.axis = "clients";
+    out.at = row.at("concurrency").to_number<double>();
+    for (const boost::json::value& sample : row.at("parts").at(part).as_array())
+      out.samples.push_back(sample.to_number<double>());
+    return out;
+  };
+  return {figure("text rate", "texts/s", true, "texts_s"),
+          figure("latency", "ms", false, "latency_ms")};
 }
 
 std::string EncodeTableHead() {

@@ -56,7 +56,11 @@ struct EncodeRun {
 EncodeRun RunEncodeLoad(EncodeTarget& target, const EncodeShape& shape, int requests, int warmup,
                         uint64_t seed, Duration max_time = std::chrono::hours(24 * 365));
 
+// With "parts": the samples of the figures, so that they can be made from a stored row.
 boost::json::object EncodeRunJson(const EncodeRun& run);
+// The figures of such a row: the rate of texts and the median latency. `series` is added to the
+// row's own settings.
+std::vector<Figure> EncodeFigures(const boost::json::object& row, const std::string& series = "");
 // A table's head, and one row of it.
 std::string EncodeTableHead();
 std::string EncodeTableRow(const EncodeRun& run);

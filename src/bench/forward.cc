@@ -59,6 +59,7 @@ Result<Report> BenchForward(const ForwardOptions& options, const Progress& progr
   RETURN_IF_ERROR(
       Session::Check(options.model, flags, options.prompt_tokens + 1 + options.new_tokens));
   ASSIGN_OR_RETURN(const std::unique_ptr<Session> session, Session::Load(options.model, flags));
+  session->SlowDown(options.slowdown);
   std::unique_ptr<Session> apart;
   if (options.fusion) {
     ASSIGN_OR_RETURN(apart, Session::Load(options.model, flags, Session::Stepping::kByHand,
@@ -174,14 +175,24 @@ Result<Report> BenchForward(const ForwardOptions& options, const Progress& progr
                         decode_ratio, options.least_fusion));
     }
     rows.push_back(std::move(row));
+    const auto add = [&](const char* metric, double amount, const std::vector<double>& seconds,
+                         const std::string& series, double limit_s) {
+      report.figures.push_back(
+          TokenRate(metric, series, "sequences", batch, Rates(amount, seconds)));
+      if (limit_s > 0) report.figures.back().limit = amount / limit_s;
+    };
+    add("prefill rate", 1.0 * batch * options.prompt_tokens, used.prefill_s,
+        fmt::format("prompts of {}", options.prompt_tokens), prefill_limit);
+    if (options.new_tokens > 0) {
+      add("decode rate", 1.0 * batch * options.new_tokens, used.decode_s,
+          fmt::format("{} after {}", options.new_tokens, options.prompt_tokens), decode_limit);
+    }
   }
   say(MachineLine(calibration.best()));
   say("prefill%, decode%: of what these limits would give with this model at that batch");
-  report.json = {{"schema", "tutti.bench.engine.v1"},
-                 {"machine", MachineJson(calibration.best())},
-                 {"model", session->model_name()},
-                 {"rows", std::move(rows)},
-                 {"passed", report.failures.empty()}};
+  report.json = {{"schema", "tutti.bench.engine.v1"}, {"machine", calibration.Json()},
+                 {"model", session->model_name()},    {"injected_slowdown", options.slowdown},
+                 {"rows", std::move(rows)},           {"passed", report.failures.empty()}};
   return report;
 }
 

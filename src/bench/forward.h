@@ -26,6 +26,7 @@ struct ForwardOptions {
   std::vector<int> batches = {1, 4, 8, 16, 32};
   int repeats = 3;
   uint64_t seed = 1;
+  double slowdown = 0;      // share of each step's time that is added; see Session::SlowDown
   bool calibrate = true;    // false: repeats count at any speed of the machine
   bool fusion = false;      // compare with layers executed one operation at a time
   double least_fusion = 0;  // minimum decode speed-up at batch 1, else the bench fails; 0: no gate

@@ -261,8 +261,7 @@ Result<Report> BenchJobs(const JobsOptions& options, const Progress& progress) {
   ASSIGN_OR_RETURN(const kernels::KernelTable* kernels, kernels::SelectKernels());
   Calibration calibration(kernels->isa, UsableCores(), load.calibrate);
   Printer printer{{}, progress};
-  boost::json::object json{{"schema", "tutti.bench.jobs.v1"},
-                           {"machine", MachineJson(calibration.best())}};
+  boost::json::object json{{"schema", "tutti.bench.jobs.v1"}, {"machine", calibration.Json()}};
   if (load.url.empty()) {
     RETURN_IF_ERROR(Accepts(options, &printer, &json));
     printer.Print("on " + MachineLine(calibration.best()));

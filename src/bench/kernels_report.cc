@@ -69,6 +69,25 @@ Result<std::vector<kernels::WeightFormat>> FormatsNamed(
   return formats;
 }
 
+// The rate of a row of either table, with its limit. A sample is the best trial of a part, so that
+// one trial during which another program ran does not count.
+template <typename Row>
+Figure RateFigure(const char* metric, const std::string& series, const char* axis, double at,
+                  const Row& row) {
+  Figure figure;
+  figure.metric = metric;
+  figure.unit = "GOPS";
+  figure.series = series;
+  figure.axis = axis;
+  figure.at = at;
+  figure.limit = row.limit_ops_per_s / 1e9;
+  figure.ops_per_byte = row.ops_per_s / row.bytes_per_s;
+  figure.samples = PartsOf(row.trial_s, [&](std::span<const double> part) {
+    return row.ops_per_s / 1e9 * row.seconds / *std::min_element(part.begin(), part.end());
+  });
+  return figure;
+}
+
 }  // namespace
 
 Result<Report> BenchKernels(const KernelsOptions& options, const Progress& progress) {
@@ -117,7 +136,14 @@ Result<Report> BenchKernels(const KernelsOptions& options, const Progress& progr
                                               {"gops", row.ops_per_s / 1e9},
                                               {"gb_s", row.bytes_per_s / 1e9},
                                               {"fraction_of_peak", row.fraction_of_peak},
-                                              {"fraction_of_read", row.fraction_of_read}});
+                                              {"fraction_of_read", row.fraction_of_read},
+                                              {"ops_per_byte", row.ops_per_s / row.bytes_per_s},
+                                              {"limit_gops", row.limit_ops_per_s / 1e9}});
+      report.figures.push_back(
+          RateFigure("matrix product",
+                     fmt::format("{} {} x {}", kernels::WeightFormatName(row.format), row.shape.n,
+                                 row.shape.k),
+                     "rows", row.rows, row));
     }
   }
 
@@ -143,18 +169,26 @@ Result<Report> BenchKernels(const KernelsOptions& options, const Progress& progr
           row.point.sequences, row.point.context, row.point.rows, row.point.shared, row.point.chunk,
           row.seconds * 1e6, row.ops_per_s / 1e9, row.bytes_per_s / 1e9, 100 * row.fraction_of_peak,
           100 * row.fraction_of_read));
-      attention_rows.push_back(boost::json::object{{"cache", model::KvFormatName(format)},
-                                                   {"sequences", row.point.sequences},
-                                                   {"context", row.point.context},
-                                                   {"rows", row.point.rows},
-                                                   {"shared", row.point.shared},
-                                                   {"chunk", row.point.chunk},
-                                                   {"us", row.seconds * 1e6},
-                                                   {"append_us", row.append_seconds * 1e6},
-                                                   {"gops", row.ops_per_s / 1e9},
-                                                   {"gb_s", row.bytes_per_s / 1e9},
-                                                   {"fraction_of_peak", row.fraction_of_peak},
-                                                   {"fraction_of_read", row.fraction_of_read}});
+      attention_rows.push_back(
+          boost::json::object{{"cache", model::KvFormatName(format)},
+                              {"sequences", row.point.sequences},
+                              {"context", row.point.context},
+                              {"rows", row.point.rows},
+                              {"shared", row.point.shared},
+                              {"chunk", row.point.chunk},
+                              {"us", row.seconds * 1e6},
+                              {"append_us", row.append_seconds * 1e6},
+                              {"gops", row.ops_per_s / 1e9},
+                              {"gb_s", row.bytes_per_s / 1e9},
+                              {"fraction_of_peak", row.fraction_of_peak},
+                              {"fraction_of_read", row.fraction_of_read},
+                              {"ops_per_byte", row.ops_per_s / row.bytes_per_s},
+                              {"limit_gops", row.limit_ops_per_s / 1e9}});
+      std::string series = fmt::format("{}, {} rows x {}", model::KvFormatName(format),
+                                       row.point.rows, row.point.sequences);
+      if (row.point.shared > 0) series += fmt::format(", {} shared", row.point.shared);
+      if (row.point.chunk > 0) series += fmt::format(", in steps of {}", row.point.chunk);
+      report.figures.push_back(RateFigure("attention", series, "context", row.point.context, row));
     }
   }
 
@@ -167,7 +201,7 @@ Result<Report> BenchKernels(const KernelsOptions& options, const Progress& progr
     norm_rows.push_back(
         boost::json::object{{"rows", count}, {"us", seconds * 1e6}, {"gb_s", bytes_per_s / 1e9}});
   }
-  report.json = {{"schema", "tutti.bench.kernels.v1"}, {"machine", MachineJson(limits)},
+  report.json = {{"schema", "tutti.bench.kernels.v1"}, {"machine", calibration.Json()},
                  {"gemm", std::move(gemm_rows)},       {"attention", std::move(attention_rows)},
                  {"norm", std::move(norm_rows)},       {"passed", true}};
   return report;

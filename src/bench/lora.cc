@@ -81,8 +81,15 @@ Result<Report> BenchLora(const LoraOptions& options, const Progress& progress) {
     report.failures.push_back(
         fmt::format("decode ratio {:.2f} is below {:.2f}", ratio.median, options.least_ratio));
   }
+  for (const bool with : {false, true}) {
+    const std::string series = with ? fmt::format("{} adapters", options.adapters) : "base";
+    report.figures.push_back(
+        TokenRate("prefill rate", series, "sequences", options.batch, prefill[with]));
+    report.figures.push_back(
+        TokenRate("decode rate", series, "sequences", options.batch, decode[with]));
+  }
   report.json = {{"schema", "tutti.bench.lora.v1"},
-                 {"machine", MachineJson(calibration.best())},
+                 {"machine", calibration.Json()},
                  {"model", session->model_name()},
                  {"adapters", options.adapters},
                  {"adapter", summary},

@@ -26,13 +26,18 @@ class Calibration {
   // figures).
   Calibration(kernels::Isa isa, int threads, bool guard = true);
   // Measures (about 150 ms). True when both the int8 and the read rate reach 90 % of the best seen
-  // so far.
+  // so far, and other programs took at most 10 % of the cores meanwhile.
   bool AtFullSpeed();
   const kernels::MachineLimits& best() const { return best_; }
+  // MachineJson() of the best, and "others_cpu": the share of the cores that other programs, or the
+  // host, took during the measurements. Without it where this is unknown: before AtFullSpeed(), and
+  // where this process may use only some of the cores.
+  boost::json::object Json() const;
 
  private:
   const bool guard_;
   kernels::MachineLimits best_;
+  double core_s_ = 0, others_s_ = 0;  // core time of all measurements, and what others had of it
 };
 
 // Lower bound of the reads and operations of a forward pass. Matrices count in their format in

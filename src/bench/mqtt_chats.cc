@@ -90,7 +90,7 @@ class Run {
     Holds();
     Print(MachineLine(calibration.best()));
     report_.json["schema"] = "tutti.bench.mqtt.v1";
-    report_.json["machine"] = MachineJson(calibration.best());
+    report_.json["machine"] = calibration.Json();
     report_.json["model"] = session_->model_name();
     report_.json["gates"] = std::move(gates_);
     report_.json["passed"] = report_.failures.empty();

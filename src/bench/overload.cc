@@ -234,7 +234,7 @@ Result<Report> BenchOverload(const OverloadOptions& options, const Progress& pro
       say(fmt::format("{:>6} sent late by ms p50/p95/p99 {}", "", MillisText(late)));
   }
   report.json = {{"schema", "tutti.bench.overload.v1"},
-                 {"machine", MachineJson(calibration.best())},
+                 {"machine", calibration.Json()},
                  {"url", load.url},
                  {"model", model},
                  {"prompt_tokens", load.prompt_tokens},

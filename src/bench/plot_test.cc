@@ -34,5 +34,43 @@ TEST(Plot, EveryPointHasItsMarkAndEveryTextIsEscaped) {
   EXPECT_TRUE(svg.ends_with("</svg>\n"));
 }
 
+size_t Count(const std::string& text, const std::string& part) {
+  size_t count = 0;
+  for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++count;
+  return count;
+}
+
+TEST(Plot, EverySampleIsShownAndTheScaleHoldsThem) {
+  PlotPoint point{1, 2, ""};
+  point.ys = {1, 2, 40};
+  const std::string svg = ToSvg(Plot{"spread", "x", "y", {{"one", {point}}}});
+  EXPECT_EQ(Count(svg, "class=\"point\""), 1u);
+  EXPECT_EQ(Count(svg, "class=\"sample\""), 3u);
+  EXPECT_EQ(Count(svg, "class=\"spread\""), 1u);
+  EXPECT_THAT(svg, HasSubstr("cx=\"610.0\" cy=\"40.0\"")) << "the largest sample, at the top";
+}
+
+TEST(Plot, LogarithmicAxesGoFromAPowerOfTenToAPowerOfTen) {
+  const Plot plot{"roof",
+                  "x",
+                  "y",
+                  {{"marks", {{2, 30, ""}, {0, 30, ""}, {200, 300, ""}}, PlotSeries::Style::kMarks},
+                   {"limit", {{1, 10, ""}, {1000, 1000, ""}}, PlotSeries::Style::kDashes}},
+                  true};
+  const std::string svg = ToSvg(plot);
+  EXPECT_EQ(Count(svg, "class=\"point\""), 2u) << "0 has no place on such an axis";
+  EXPECT_THAT(svg, HasSubstr("M70.0 405.0 L610.0 40.0")) << "the dashed line, corner to corner";
+  EXPECT_THAT(svg, HasSubstr("stroke-dasharray"));
+  EXPECT_THAT(svg, Not(HasSubstr("inf")));
+}
+
+TEST(Plot, SeveralPlotsAreInOneFileOneBelowTheOther) {
+  const Plot plot{"p", "x", "y", {{"one", {{1, 1, ""}}}}};
+  const std::string svg = ToSvg(std::vector<Plot>{plot, plot});
+  EXPECT_EQ(Count(svg, "<svg "), 1u);
+  EXPECT_THAT(svg, HasSubstr("translate(0 460)"));
+  EXPECT_THAT(svg, HasSubstr("height=\"920\""));
+}
+
 }  // namespace
 }  // namespace tutti::bench

@@ -7,6 +7,7 @@
 #include <boost/json/array.hpp>
 #include <boost/json/parse.hpp>
 #include <boost/json/serialize.hpp>
+#include <numeric>
 #include <thread>
 
 #include "base/threads.h"
@@ -134,6 +135,75 @@ double Goodput(const ServeOptions& options, const LevelResult& level) {
             (options.target_tpot_ms <= 0 || tpot_ms <= options.target_tpot_ms);
   }
   return good / level.seconds;
+}
+
+// `of` each part of the requests that were answered, in the order of their ends.
+std::vector<double> PartsOfLevel(
+    const LevelResult& level,
+    const std::function<double(std::span<const RequestRecord* const>)>& of) {
+  std::vector<const RequestRecord*> ended;
+  for (const RequestRecord& record : level.records) {
+    if (record.status.ok()) ended.push_back(&record);
+  }
+  std::sort(ended.begin(), ended.end(),
+            [](const RequestRecord* a, const RequestRecord* b) { return a->end_s < b->end_s; });
+  std::vector<double> places(ended.size());  // so that PartsOf() does the cutting
+  std::iota(places.begin(), places.end(), 0.0);
+  return PartsOf(places, [&](std::span<const double> part) {
+    return of(std::span(ended).subspan(static_cast<size_t>(part.front()), part.size()));
+  });
+}
+
+// The figures of a level: in a closed loop the output rate, in both kinds the median TTFT and TPOT.
+// `share`: of the capacity, in a sweep; else 0.
+std::vector<Figure> LevelFigures(const ServeOptions& options, const LevelResult& level, int clients,
+                                 double rate, double share) {
+  const auto median_ms = [&](const auto& seconds) {
+    return PartsOfLevel(level, [&](std::span<const RequestRecord* const> part) {
+      std::vector<double> values;
+      for (const RequestRecord* record : part) values.push_back(seconds(*record));
+      return 1e3 * Percentile(values, 50);
+    });
+  };
+  const std::string work = fmt::format("{}, {} + {}", options.chat ? "chat" : "completions",
+                                       options.prompt_tokens, options.max_tokens);
+  Figure base;
+  base.series = rate > 0 ? work + ", open loop" : work;
+  base.axis = share > 0 ? "x capacity" : rate > 0 ? "requests/s" : "clients";
+  base.at = share > 0 ? share : rate > 0 ? rate : clients;
+  std::vector<Figure> figures;
+  const auto add = [&](const char* metric, const char* unit, bool more,
+                       std::vector<double> samples) {
+    Figure figure = base;
+    figure.metric = metric;
+    figure.unit = unit;
+    figure.more_is_better = more;
+    figure.samples = std::move(samples);
+    figures.push_back(std::move(figure));
+  };
+  if (rate <= 0) {
+    // As many requests as clients are always in progress, so the rate of a part follows from the
+    // times of its requests. Counting tokens in a span of time would depend on where the span cuts
+    // through requests that end together.
+    const double busy = std::min(clients, options.requests);
+    add("output rate", "tokens/s", true,
+        PartsOfLevel(level, [&](std::span<const RequestRecord* const> part) {
+          double tokens = 0, seconds = 0;
+          for (const RequestRecord* record : part) {
+            tokens += record->tokens;
+            seconds += record->end_s - record->sent_s;
+          }
+          return busy * tokens / seconds;
+        }));
+  }
+  add("TTFT", "ms", false,
+      median_ms([](const RequestRecord& record) { return record.first_s - record.due_s; }));
+  if (options.max_tokens > 1) {
+    add("TPOT", "ms", false, median_ms([](const RequestRecord& record) {
+          return (record.end_s - record.first_s) / std::max(1, record.tokens - 1);
+        }));
+  }
+  return figures;
 }
 
 }  // namespace
@@ -271,7 +341,7 @@ Result<Report> BenchServe(const ServeOptions& options, const Progress& progress)
     if (!status.ok()) return client::Explained(at, model, "generate", status);
   }
   int levels = 0;
-  const auto run = [&](const std::string& name, int clients, double rate) {
+  const auto run = [&](const std::string& name, int clients, double rate, double share = 0) {
     ServeOptions own = options;
     own.seed = LevelSeed(options.seed, ++levels);
     const bool before = calibration.AtFullSpeed();
@@ -315,6 +385,8 @@ Result<Report> BenchServe(const ServeOptions& options, const Progress& progress)
       row["concurrency"] = clients;
     }
     rows.push_back(std::move(row));
+    const std::vector<Figure> figures = LevelFigures(options, level, clients, rate, share);
+    report.figures.insert(report.figures.end(), figures.begin(), figures.end());
     return done / level.seconds;
   };
   if (options.rate > 0) {
@@ -325,11 +397,11 @@ Result<Report> BenchServe(const ServeOptions& options, const Progress& progress)
       capacity = run(fmt::format("{} clients", clients), clients, 0);
     if (options.sweep && capacity > 0) {
       for (const double share : {0.5, 0.8, 1.0, 1.2})
-        run(fmt::format("{:.1f} capacity", share), 0, share * capacity);
+        run(fmt::format("{:.1f} capacity", share), 0, share * capacity, share);
     }
   }
   report.json = {{"schema", "tutti.bench.serve.v1"},
-                 {"machine", MachineJson(calibration.best())},
+                 {"machine", calibration.Json()},
                  {"url", options.url},
                  {"model", model},
                  {"chat", options.chat},

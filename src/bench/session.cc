@@ -128,7 +128,14 @@ Result<Session::Running> Session::SubmitAll(const std::vector<std::vector<TokenI
 
 Status Session::StepUntil(Running& running, size_t tokens_each, Until until) {
   while (true) {
+    const TimePoint begin = inference_->clock().Now();
     const bool stepped = engine().RunOneStep();
+    if (slowdown_ > 0) {
+      const TimePoint end = inference_->clock().Now();
+      const Duration wait = FromSeconds(ToSeconds(end - begin) * slowdown_);
+      // A sleep would last longer than such a wait should.
+      while (inference_->clock().Now() - end < wait) std::this_thread::yield();
+    }
     const double now = ToSeconds(inference_->clock().Now() - running.start);
     bool done = true;
     for (Running::One& one : running.all) {

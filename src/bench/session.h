@@ -68,6 +68,10 @@ class Session {
   Result<TwoPhases> PrefillThenDecode(const std::vector<std::vector<TokenId>>& prompts,
                                       int new_tokens);
 
+  // After each step that is stepped by hand, waits for this share of the step's time, so that a
+  // comparison can be tested with a program that is slower by a known amount.
+  void SlowDown(double share) { slowdown_ = share; }
+
   // Reads an adapter of the model, for which the flags must have `lora`; `summary` is for people.
   Result<std::shared_ptr<const engine::Adapter>> OpenAdapter(const std::string& path,
                                                              std::string* summary) const;
@@ -112,6 +116,7 @@ class Session {
   ModelCost cost_;
   model::ModelConfig config_;
   Passes passes_ = Passes::kFused;
+  double slowdown_ = 0;
 };
 
 // Results of ServeInBatches().

@@ -117,6 +117,11 @@ Result<Report> BenchSpeculation(const SpeculationOptions& options, const Progres
                                          {"accepted", accepted},
                                          {"draft_steps", drafts},
                                          {"equal", equal}});
+      for (const bool on : {false, true}) {
+        report.figures.push_back(
+            TokenRate("decode rate", std::string(set.name) + (on ? ", drafts" : ", no drafts"),
+                      "sequences", max_num_seqs, on ? on_rates : off_rates));
+      }
       if (!equal)
         report.failures.push_back(fmt::format("answers differ: {} at {}", set.name, max_num_seqs));
       const double required = set.copies && max_num_seqs == 1 ? kCopyRatio
@@ -130,7 +135,7 @@ Result<Report> BenchSpeculation(const SpeculationOptions& options, const Progres
   }
   say(MachineLine(calibration.best()));
   report.json = {{"schema", "tutti.bench.speculation.v1"},
-                 {"machine", MachineJson(calibration.best())},
+                 {"machine", calibration.Json()},
                  {"model", proposing.model_name()},
                  {"draft", options.flags.contains("draft") ? options.flags.at("draft") : ""},
                  {"gen_tokens", options.new_tokens},

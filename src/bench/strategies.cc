@@ -232,7 +232,7 @@ Result<Report> BenchStrategies(const StrategiesOptions& options, const Progress&
   }
   say(MachineLine(calibration.best()));
   report.json = {{"schema", "tutti.bench.strategies.v1"},
-                 {"machine", MachineJson(calibration.best())},
+                 {"machine", calibration.Json()},
                  {"model", continuous.model_name()},
                  {"max_num_seqs", options.max_num_seqs},
                  {"lanes", options.max_num_seqs},  // the older name

@@ -8,6 +8,7 @@
 #include <atomic>
 #include <cstddef>
 #include <functional>
+#include <vector>
 
 #include "kernels/machine_limits.h"
 
@@ -32,9 +33,10 @@ void RunOnThreads(int workers, const std::function<void(int worker)>& body);
 
 // Seconds of one call that all workers make together: the best of many short trials in about
 // `seconds`. make(worker, barrier) gives the worker's function call(number), in which the workers
-// may meet at the barrier.
+// may meet at the barrier. `trials` gets the seconds of a call in each trial.
 template <typename Make>
-double BestSecondsPerCall(int workers, double seconds, const Make& make) {
+double BestSecondsPerCall(int workers, double seconds, const Make& make,
+                          std::vector<double>* trials = nullptr) {
   constexpr double kTrialSeconds = 0.004;
   constexpr int kMinTrials = 4;
   SpinBarrier barrier(workers);
@@ -55,6 +57,7 @@ double BestSecondsPerCall(int workers, double seconds, const Make& make) {
       if (worker == 0) {
         const double each = (end - begin) / count;
         if (trial > 0) best = std::min(best, each);
+        if (trial > 0 && trials != nullptr) trials->push_back(each);
         repeats = std::max(1, static_cast<int>(kTrialSeconds / each));
         stop = trial >= kMinTrials && end > deadline;
       }

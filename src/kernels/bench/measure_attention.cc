@@ -218,13 +218,14 @@ Status CheckAnswer(const AttentionKernels& kernels, const AttentionBenchOptions&
 
 // Seconds of one layer.
 double TimeLayer(const AttentionKernels& kernels, const AttentionBenchOptions& options, Setup& s,
-                 bool append, bool attend, double seconds) {
+                 bool append, bool attend, double seconds, std::vector<double>* trials = nullptr) {
   std::atomic<int32_t> next{0};
-  return BestSecondsPerCall(options.threads, seconds, [&](int worker, SpinBarrier& barrier) {
+  const auto make = [&](int worker, SpinBarrier& barrier) {
     return [&, worker](size_t layer) {
       RunLayer(kernels, s, layer, worker, options.threads, barrier, next, append, attend);
     };
-  });
+  };
+  return BestSecondsPerCall(options.threads, seconds, make, trials);
 }
 
 }  // namespace
@@ -241,7 +242,8 @@ Result<std::vector<AttentionBenchRow>> MeasureAttention(const AttentionKernels& 
     row.items = setup.plans.back().items();
     // The first layer holds the new rows already, and the others hold the same contexts: the times
     // of attention do not depend on values.
-    row.seconds = TimeLayer(kernels, options, setup, false, true, options.seconds_per_point);
+    row.seconds =
+        TimeLayer(kernels, options, setup, false, true, options.seconds_per_point, &row.trial_s);
     row.append_seconds =
         TimeLayer(kernels, options, setup, true, false, options.seconds_per_point / 4);
     const double rows = point.rows;
@@ -255,7 +257,8 @@ Result<std::vector<AttentionBenchRow>> MeasureAttention(const AttentionKernels& 
     row.fraction_of_peak = peak > 0 ? row.ops_per_s / peak : 0;
     row.fraction_of_read =
         limits.read_bytes_per_s > 0 ? row.bytes_per_s / limits.read_bytes_per_s : 0;
-    out.push_back(row);
+    row.limit_ops_per_s = std::min(peak, limits.read_bytes_per_s * row.ops_per_s / row.bytes_per_s);
+    out.push_back(std::move(row));
   }
   return out;
 }

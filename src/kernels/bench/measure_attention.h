@@ -46,6 +46,8 @@ struct AttentionBenchRow {
   double fraction_of_peak;  // of what the form's multiply allows: int8_ops_per_s / 2 for kI16, else
                             // float32
   double fraction_of_read;  // of limits.read_bytes_per_s
+  double limit_ops_per_s;  // the roofline: min(peak, limits.read_bytes_per_s x operations per byte)
+  std::vector<double> trial_s;  // seconds of one layer in each trial
 };
 
 Result<std::vector<AttentionBenchRow>> MeasureAttention(const AttentionKernels& kernels,

@@ -142,7 +142,7 @@ Status CheckAnswer(const GemmKernels& kernels, Operands& op) {
 
 // Seconds of one product, with a barrier after every one.
 double TimeProduct(const GemmKernels& kernels, const WeightPool& pool, const Operands& op,
-                   const GemmBenchOptions& options) {
+                   const GemmBenchOptions& options, std::vector<double>* trials) {
   const auto make = [&](int worker, SpinBarrier& barrier) {
     const PanelRange range = WorkerPanels(op.args.weight, worker, options.threads, 1);
     std::byte* scratch = const_cast<std::byte*>(op.scratch[static_cast<size_t>(worker)].data());
@@ -154,7 +154,7 @@ double TimeProduct(const GemmKernels& kernels, const WeightPool& pool, const Ope
       barrier.Wait();
     };
   };
-  return BestSecondsPerCall(options.threads, options.seconds_per_point, make);
+  return BestSecondsPerCall(options.threads, options.seconds_per_point, make, trials);
 }
 
 }  // namespace
@@ -176,14 +176,16 @@ Result<std::vector<GemmBenchRow>> MeasureGemm(const GemmKernels& kernels,
         row.format = format;
         row.shape = shape;
         row.rows = rows;
-        row.seconds = TimeProduct(kernels, pool, op, options);
+        row.seconds = TimeProduct(kernels, pool, op, options, &row.trial_s);
         row.ops_per_s = 2.0 * rows * shape.n * shape.k / row.seconds;
         row.bytes_per_s = static_cast<double>(pool.bytes_each) / row.seconds;
         const double peak = PeakOf(pool.first, limits);
         row.fraction_of_peak = peak > 0 ? row.ops_per_s / peak : 0;
         row.fraction_of_read =
             limits.read_bytes_per_s > 0 ? row.bytes_per_s / limits.read_bytes_per_s : 0;
-        out.push_back(row);
+        row.limit_ops_per_s =
+            std::min(peak, limits.read_bytes_per_s * row.ops_per_s / row.bytes_per_s);
+        out.push_back(std::move(row));
       }
     }
   }

@@ -44,6 +44,8 @@ struct GemmBenchRow {
   double bytes_per_s;       // packed weights / seconds
   double fraction_of_peak;  // of limits.int8_ops_per_s, or float32_ops_per_s for float formats
   double fraction_of_read;  // of limits.read_bytes_per_s
+  double limit_ops_per_s;  // the roofline: min(peak, limits.read_bytes_per_s x operations per byte)
+  std::vector<double> trial_s;  // seconds of one product in each trial
 };
 
 Result<std::vector<GemmBenchRow>> MeasureGemm(const GemmKernels& kernels,
