@@ -1,6 +1,6 @@
 // `tutti bench`: speed, measured with its answers checked. Each kind prints a table as it goes and,
-// with --json FILE, writes the figures. It fails (exit 1) if an answer differs, at any speed, or if
-// a gate is missed.
+// with --json FILE, writes the figures. It fails (exit 1) if an answer differs, at any speed, if a
+// gate is missed, or if --compare finds a figure that became slower than the baseline's.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -8,10 +8,12 @@
 #include <functional>
 #include <limits>
 #include <random>
+#include <sstream>
 #include <string>
 
 #include "app/config/auth_options.h"
 #include "bench/agreement.h"
+#include "bench/compare.h"
 #include "bench/concurrency.h"
 #include "bench/constrained.h"
 #include "bench/decisions.h"
@@ -22,6 +24,7 @@
 #include "bench/mqtt_chats.h"
 #include "bench/overload.h"
 #include "bench/perplexity.h"
+#include "bench/report_page.h"
 #include "bench/serve_load.h"
 #include "bench/speculation.h"
 #include "bench/strategies.h"
@@ -34,6 +37,7 @@ namespace tutti::cli {
 namespace {
 
 constexpr uint64_t kMaxSeed = std::numeric_limits<uint64_t>::max();
+constexpr int kMeasurements = 3;      // in all, before a figure counts as slower
 constexpr double kLeastFusion = 1.1;  // x one operation at a time, at one sequence
 
 // Options of the model side that every bench in this process takes; the bench itself sets the
@@ -82,6 +86,9 @@ class BenchCommand final : public Command {
         "  tutti bench grpc --url grpc://127.0.0.1:8081 --concurrency 1,4,8\n"
         "  tutti bench knee all-minilm-l6-v2 --p99-ms 20\n"
         "  tutti bench grid docs/grid.toml\n"
+        "  tutti bench engine smollm2-135m-instruct --repeat 10 --json baseline.json\n"
+        "  tutti bench engine smollm2-135m-instruct --repeat 10 --compare baseline.json\n"
+        "  tutti bench compare baseline.json now.json\n"
         "\n"
         "Marks in the tables: (unstable): the rates of three parts of the run differ by more than "
         "10 %;\n"
@@ -103,6 +110,8 @@ class BenchCommand final : public Command {
     DeclareKernels();
     DeclarePerplexity();
     DeclareAgreement();
+    DeclareCompare();
+    DeclareRender();
     encode_.Declare(
         [this](const char* name, const char* help, std::function<Result<bench::Report>()> run) {
           return Add(name, help, std::move(run));
@@ -111,10 +120,17 @@ class BenchCommand final : public Command {
   }
 
   int Run() override {
-    const Status writable =
-        CheckReportFile(json_, {model_.model, perplexity_.text, perplexity_.against,
-                                agreement_.teacher, agreement_.student, agreement_.text});
-    return writable.ok() ? run_() : Fail(writable);
+    const std::vector<std::string> inputs = {
+        model_.model,       perplexity_.text, perplexity_.against, agreement_.teacher,
+        agreement_.student, agreement_.text,  baseline_,           now_};
+    for (const auto& [option, file] : {std::pair{"--json", &json_},
+                                       {"--markdown", &markdown_},
+                                       {"--svg", &svg_},
+                                       {"--html", &html_}}) {
+      const Status writable = CheckReportFile(*file, inputs, option);
+      if (!writable.ok()) return Fail(writable);
+    }
+    return run_();
   }
 
  private:
@@ -122,15 +138,73 @@ class BenchCommand final : public Command {
     CLI::App* command = app_->add_subcommand(name, help);
     command->add_option("--json", json_, "write the figures to this file; - is standard output")
         ->type_name("FILE");
+    AddPages(*command);
+    AddComparison(*command);
+    command
+        ->add_option("--compare", baseline_, "stored report (--json) to compare with; slower fails")
+        ->type_name("BASELINE")
+        ->group("Comparison");
     command->callback(
-        [this, run = std::move(run)] { run_ = [this, run] { return Finish(run()); }; });
+        [this, run = std::move(run)] { run_ = [this, run] { return Measure(run); }; });
     return command;
+  }
+
+  void AddPages(CLI::App& command) {
+    for (const auto& [option, help, file] :
+         {std::tuple{"--markdown", "write the report as markdown", &markdown_},
+          {"--svg", "write the plots, one below the other", &svg_},
+          {"--html", "write one page with tables and plots that needs no other file", &html_}}) {
+      command.add_option(option, *file, help)->type_name("FILE")->group("Reports");
+    }
+  }
+
+  void AddComparison(CLI::App& command) {
+    AddNumber(command, "--threshold", threshold_, 0.1, 1000.0,
+              "percent of change above which a worse figure counts as slower [5]")
+        ->group("Comparison");
+    command
+        .add_flag("--any-machine", compare_.any_machine,
+                  "compare with a baseline of another machine")
+        ->group("Comparison");
+    command
+        .add_flag("--allow-busy", compare_.allow_busy,
+                  "judge although other programs used the cores during a run")
+        ->group("Comparison");
+  }
+
+  void DeclareCompare() {
+    CLI::App* command = app_->add_subcommand(
+        "compare", "Compare two stored reports; fails if a figure became slower");
+    command->footer(
+        "Example:\n  tutti bench compare baseline.json now.json --threshold 3\n"
+        "A figure is slower if the middle and the best of its samples are, and a rank test says "
+        "that the\nsamples differ. Stored reports cannot be measured again: --compare of a bench "
+        "does that before it\nfails.");
+    command->add_option("BASELINE", baseline_, "report of --json FILE")->required();
+    command->add_option("NOW", now_, "a later report of the same bench")->required();
+    command->add_option("--json", json_, "write the comparison to this file; - is standard output")
+        ->type_name("FILE");
+    AddComparison(*command);
+    command->callback([this] { run_ = [this] { return CompareStored(); }; });
+  }
+
+  void DeclareRender() {
+    CLI::App* command =
+        app_->add_subcommand("render", "Show a stored report as a page, markdown or plots");
+    command->footer(
+        "Example:\n  tutti bench render now.json --baseline baseline.json --html now.html");
+    command->add_option("REPORT", now_, "report of --json FILE")->required();
+    command->add_option("--baseline", baseline_, "stored report that is drawn in the same plots")
+        ->type_name("FILE");
+    AddPages(*command);
+    command->callback([this] { run_ = [this] { return RenderStored(); }; });
   }
 
   void DeclareEngine() {
     CLI::App* command = Add("engine", "Prefill and decode straight in the engine, no HTTP", [this] {
       forward_.model = model_.model;
       forward_.flags = model_.flags;
+      forward_.slowdown = slowdown_percent_ / 100;
       forward_.least_fusion = forward_.fusion ? kLeastFusion : 0;
       return bench::BenchForward(forward_, Progress());
     });
@@ -145,6 +219,8 @@ class BenchCommand final : public Command {
                "concurrent sequences [1,4,8,16,32]");
     AddNumber(*command, "--repeat", forward_.repeats, 1, 1000, "runs of each batch [3]");
     AddNumber(*command, "--seed", forward_.seed, uint64_t{0}, kMaxSeed, "seed of the prompts [1]");
+    AddNumber(*command, "--inject-slowdown", slowdown_percent_, 0.0, 1000.0,
+              "percent of waiting added to each step, to test --compare [0]");
     command->add_flag(
         "--fusion", forward_.fusion,
         "gated comparison with unfused layers: equal tokens, and 1.1 x decode at batch 1");
@@ -545,29 +621,124 @@ class BenchCommand final : public Command {
     return fmt::format("bench-{:08x}{:08x}", device(), device());
   }
 
-  // Lines are printed as soon as they are known; to standard error if standard output takes the
-  // JSON.
+  // Lines are printed as soon as they are known; to standard error if standard output takes a
+  // report.
   std::function<void(const std::string&)> Progress() const {
-    std::FILE* out = json_ == "-" ? stderr : stdout;
+    const bool taken = json_ == "-" || markdown_ == "-" || svg_ == "-" || html_ == "-";
+    std::FILE* out = taken ? stderr : stdout;
     return [out](const std::string& line) {
       std::fprintf(out, "%s\n", line.c_str());
       std::fflush(out);
     };
   }
 
+  using RunBench = std::function<Result<bench::Report>()>;
+
+  // Runs a bench. With --compare, a bench with figures that are slower than the baseline's runs
+  // again, and all samples are judged together: a host or another program that took the cores for a
+  // while is gone by then, a slower program is not.
+  int Measure(const RunBench& run) {
+    if (baseline_.empty()) return Finish(run());
+    const Result<boost::json::object> baseline = bench::ReadReport(baseline_);
+    if (!baseline.ok()) return Fail(baseline.status());
+    compare_.threshold = threshold_ / 100;
+    std::vector<bench::Figure> figures;
+    for (int measurement = 1;; ++measurement) {
+      Result<bench::Report> report = run();
+      if (!report.ok() || !report->failures.empty()) return Finish(report);
+      bench::AddSamples(report->figures, &figures);
+      report->figures = figures;
+      const Result<bench::Comparison> comparison =
+          bench::CompareReports(*baseline, bench::ReportJson(*report), compare_);
+      if (!comparison.ok()) return Fail(comparison.status());
+      PrintLines(comparison->Text());
+      const std::vector<std::string> slower = comparison->Slower();
+      if (!slower.empty() && measurement < kMeasurements) {
+        PrintLines(fmt::format("measured again, {} of {}, because of: {}", measurement + 1,
+                               kMeasurements, fmt::join(slower, "; ")));
+        continue;
+      }
+      boost::json::object json = comparison->Json();
+      json["baseline"] = baseline_;
+      json["measurements"] = measurement;
+      report->json["comparison"] = std::move(json);
+      for (const std::string& name : slower) report->failures.push_back("slower: " + name);
+      return Finish(report);
+    }
+  }
+
+  int CompareStored() {
+    compare_.threshold = threshold_ / 100;
+    const Result<boost::json::object> before = bench::ReadReport(baseline_);
+    if (!before.ok()) return Fail(before.status());
+    const Result<boost::json::object> after = bench::ReadReport(now_);
+    if (!after.ok()) return Fail(after.status());
+    const Result<bench::Comparison> comparison = bench::CompareReports(*before, *after, compare_);
+    if (!comparison.ok()) return Fail(comparison.status());
+    PrintLines(comparison->Text());
+    boost::json::object json = comparison->Json();
+    json["schema"] = "tutti.bench.compare.v1";
+    if (const Status written = WriteReportFile(json_, json); !written.ok()) return Fail(written);
+    return PrintFailures(comparison->Slower(), "slower: ");
+  }
+
+  int RenderStored() {
+    if (markdown_.empty() && svg_.empty() && html_.empty()) markdown_ = "-";
+    const Result<boost::json::object> report = bench::ReadReport(now_);
+    if (!report.ok()) return Fail(report.status());
+    const Status written = WritePages(*report);
+    return written.ok() ? kExitOk : Fail(written);
+  }
+
+  // Writes the forms that were asked for, with the figures of the baseline in the plots.
+  Status WritePages(const boost::json::object& report) const {
+    boost::json::object stored;
+    if (!baseline_.empty()) {
+      ASSIGN_OR_RETURN(stored, bench::ReadReport(baseline_));
+    }
+    const boost::json::object* baseline = baseline_.empty() ? nullptr : &stored;
+    if (!markdown_.empty()) {
+      ASSIGN_OR_RETURN(const std::string text, bench::MarkdownOf(report));
+      RETURN_IF_ERROR(WriteReportText(markdown_, text, "--markdown"));
+    }
+    if (!svg_.empty()) {
+      ASSIGN_OR_RETURN(const std::vector<bench::Plot> plots, bench::PlotsOf(report, baseline));
+      RETURN_IF_ERROR(WriteReportText(svg_, bench::ToSvg(plots), "--svg"));
+    }
+    if (!html_.empty()) {
+      ASSIGN_OR_RETURN(const std::string page, bench::HtmlOf(report, baseline));
+      RETURN_IF_ERROR(WriteReportText(html_, page, "--html"));
+    }
+    return OkStatus();
+  }
+
+  void PrintLines(const std::string& text) const {
+    std::string line;
+    for (std::istringstream lines(text); std::getline(lines, line);) Progress()(line);
+  }
+
+  static int PrintFailures(const std::vector<std::string>& failures, const char* what = "") {
+    for (const std::string& failure : failures)
+      std::fprintf(stderr, "tutti bench: FAILED: %s%s\n", what, failure.c_str());
+    return failures.empty() ? kExitOk : kExitFailed;
+  }
+
   int Finish(const Result<bench::Report>& report) const {
     if (!report.ok()) return Fail(report.status());
-    if (const Status written = WriteReportFile(json_, report->json); !written.ok())
-      return Fail(written);
-    for (const std::string& failure : report->failures)
-      std::fprintf(stderr, "tutti bench: FAILED: %s\n", failure.c_str());
-    return report->failures.empty() ? kExitOk : kExitFailed;
+    const boost::json::object json = bench::ReportJson(*report);
+    for (const Status& written : {WriteReportFile(json_, json), WritePages(json)}) {
+      if (!written.ok()) return Fail(written);
+    }
+    return PrintFailures(report->failures);
   }
 
   std::function<int()> run_;
   ModelFlags model_;
-  std::string json_;
+  std::string json_, markdown_, svg_, html_, baseline_, now_;
+  double threshold_ = 100 * bench::kCompareThreshold;
+  bench::CompareOptions compare_;
   bench::ForwardOptions forward_;
+  double slowdown_percent_ = 0;
   bench::StrategiesOptions strategies_;
   bench::SpeculationOptions speculation_;
   std::string draft_;

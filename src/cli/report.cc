@@ -15,8 +15,8 @@ namespace {
 
 constexpr size_t kNameBytes = 255;  // of a path in a message
 
-Status Unwritable(const std::string& file) {
-  return InvalidArgument("invalid_value", "--json: cannot write " + Quote(file, kNameBytes));
+Status Unwritable(const std::string& file, const std::string& option) {
+  return InvalidArgument("invalid_value", option + ": cannot write " + Quote(file, kNameBytes));
 }
 
 // The same file, by another name too; one that is not there yet by its name.
@@ -47,29 +47,35 @@ std::string TextTable(const std::vector<std::vector<std::string>>& rows) {
   return out;
 }
 
-Status CheckReportFile(const std::string& file, const std::vector<std::string>& others) {
+Status CheckReportFile(const std::string& file, const std::vector<std::string>& others,
+                       const char* option) {
   if (file.empty() || file == "-") return OkStatus();
   for (const std::string& other : others) {
     if (other.empty() || !Same(file, other)) continue;
     return InvalidArgument(
-        "invalid_value", "--json: the report would take the place of " + Quote(other, kNameBytes));
+        "invalid_value",
+        std::string(option) + ": the report would take the place of " + Quote(other, kNameBytes));
   }
   std::error_code ignored;
   const bool there = std::filesystem::exists(file, ignored);
   const bool can = std::ofstream(file, std::ios::app).good();
   if (can && !there) std::filesystem::remove(file, ignored);
-  return can ? OkStatus() : Unwritable(file);
+  return can ? OkStatus() : Unwritable(file, option);
 }
 
 Status WriteReportFile(const std::string& file, const boost::json::object& report) {
   if (file.empty()) return OkStatus();
-  const std::string text = protocol::PrintJson(report) + "\n";
+  return WriteReportText(file, protocol::PrintJson(report) + "\n", "--json");
+}
+
+Status WriteReportText(const std::string& file, const std::string& text, const char* option) {
+  if (file.empty()) return OkStatus();
   if (file == "-") {
     std::fputs(text.c_str(), stdout);
     return OkStatus();
   }
   std::ofstream out(file);
-  return (out << text).flush() ? OkStatus() : Unwritable(file);
+  return (out << text).flush() ? OkStatus() : Unwritable(file, option);
 }
 
 }  // namespace tutti::cli

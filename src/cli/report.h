@@ -17,10 +17,13 @@ std::string TextTable(const std::vector<std::vector<std::string>>& rows);
 
 // Checks before the work whether `file` can be written, and is none of `others`, the files that the
 // command reads or makes (names of models in `others` are ignored). Neither changes nor creates a
-// file. Errors: invalid_value.
-Status CheckReportFile(const std::string& file, const std::vector<std::string>& others);
+// file. Errors: invalid_value, naming `option`.
+Status CheckReportFile(const std::string& file, const std::vector<std::string>& others,
+                       const char* option = "--json");
 
 // One line of JSON; what was there is replaced. Errors: invalid_value.
 Status WriteReportFile(const std::string& file, const boost::json::object& report);
+// The same for a report in another form.
+Status WriteReportText(const std::string& file, const std::string& text, const char* option);
 
 }  // namespace tutti::cli
