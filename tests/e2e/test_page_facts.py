@@ -10,8 +10,10 @@ import pathlib
 import re
 import subprocess
 import sys
+import tempfile
 import unittest
 
+import encoder_models
 from encoder_models import EMBEDDER
 from harness import STEP_S, Server, default_model
 
@@ -26,6 +28,11 @@ NOT_PAGES = {"docs/renames.md"}  # which has names of the past
 FOREIGN = {"--cacert", "--health-cmd", "--peers"}
 ANY_NUMBER = re.compile(r"^-?\d[\d,]*(?:\.\d+)?")
 UNITS = {"KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
+CHAT = "/v1/chat/completions"
+LITERAL = re.compile(r"(-?\d+|true|false)(?=;|$)|`([a-z]+)`(?=;|$)")
+# Values of fields that change the answer, if the default is another.
+OBSERVED = {"echo": True, "add_generation_prompt": False, "timings": True, "explain_cache": True, "stream": True, "top_logprobs": 2,
+            "service_tier": "flex", "encoding_format": "base64", "top_n": 1, "return_documents": False, "raw_scores": True}
 SPANS = {"a minute": 60, "an hour": 3600, "a day": 86_400}
 
 
@@ -276,8 +283,12 @@ class Links(unittest.TestCase):
 class Served(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.server = Server(EMBEDDER, model=default_model())
+        folder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(folder.cleanup)
+        encoder_models.write_cross_encoder(pathlib.Path(folder.name))
+        cls.server = Server(EMBEDDER, f"reranker={folder.name}", model=default_model())
         cls.addClassCleanup(lambda: cls.server.stop())
+        cls.server.wait_models(3)
         cls.document = json.loads(cls.server.get("/openapi.json")[2])
         cls.model = cls.server.models()[0]
 
@@ -379,6 +390,50 @@ class Served(unittest.TestCase):
         self.assertGreaterEqual(ranges, 7)
         for name, other in (("temperature", 2), ("top_p", 0.1), ("min_p", 0.9), ("repetition_penalty", 9), ("top_k", 1)):
             self.assertNotEqual(self.sampled(**{name: other})[1], plain, name)
+
+
+    def test_defaults_of_request_fields(self):
+        """A field with the default that docs/http.md names changes nothing; the opposite of some changes the answer."""
+        chat = {"messages": [{"role": "user", "content": "Name three rivers."}], "max_tokens": 12, "seed": 11}
+        text = {"prompt": "Three rivers are", "max_tokens": 12, "seed": 11}
+        checked = 0
+        for section, path, body in (("Prompt", CHAT, chat), ("Length", CHAT, chat), ("Output", CHAT, chat), ("Scheduling", CHAT, chat),
+                                    ("`POST /v1/embeddings`", "/v1/embeddings", {"input": ["a river", "a sea"]}),
+                                    ("`POST /v1/rerank`", "/v1/rerank", {"query": "a river", "documents": ["Rhine", "Oslo", "Po"]})):
+            (_, rows), = tables(prose("docs/http.md").split(f"### {section}\n")[1].split("\n### ")[0])
+            for names, _, default in rows:
+                literal = LITERAL.match(default)
+                if not literal or names.startswith("header"):
+                    continue
+                name, wanted = code(names)[0], json.loads(literal[1] or f'"{literal[2]}"')
+                to, whole = ("/v1/completions", text) if "completions)" in names or "text `prompt`" in names else (path, body)
+                more = {"logprobs": True} if name == "top_logprobs" else {}
+                checked += 1
+                absent = self.answered(to, {**whole, **more})
+                self.assertEqual(self.answered(to, {**whole, **more, name: wanted}), absent, f"{section} {name} {default}")
+                if name in OBSERVED:
+                    self.assertNotEqual(self.answered(to, {**whole, **more, name: OBSERVED[name]}), absent, f"{section} {name} {default}")
+        self.assertGreaterEqual(checked, 20)
+        # Two that stand behind a semicolon.
+        self.assertIn("the rest of the context; completions: 16", prose("docs/http.md"))
+        long = {"model": self.model, "ignore_eos": True, "prompt": "Once", "messages": None}
+        self.assertEqual(json.loads(self.server.post("/v1/completions", {key: long[key] for key in ("model", "ignore_eos", "prompt")})[2])
+                         ["usage"]["completion_tokens"], 16)
+        self.assertIn("false; `/generate`: true", prose("docs/http.md"))
+        self.assertIn("text/event-stream", self.server.post("/generate", {"prompt": "Once", "max_tokens": 2})[1]["Content-Type"])
+
+    def answered(self, path, body):
+        """What an answer says, without ids and times."""
+        model = {CHAT: self.model, "/v1/completions": self.model, "/v1/embeddings": EMBEDDER, "/v1/rerank": "reranker"}[path]
+        status, headers, text = self.server.post(path, {"model": model, **body})
+        if headers["Content-Type"].startswith("text/event-stream"):
+            return "a stream"
+        answer = json.loads(text)
+        self.assertEqual(status, 200, text)
+        for name in ("id", "created"):
+            answer.pop(name, None)
+        answer.get("usage", {}).get("prompt_tokens_details", {}).pop("cached_tokens", None)
+        return answer
 
 
 if __name__ == "__main__":

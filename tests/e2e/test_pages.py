@@ -208,6 +208,26 @@ class Blocks(unittest.TestCase):
                     item = bool(re.match(r"[-*] |\d+\. ", line))
                 self.assertFalse(line.startswith("    ") and not fenced and not item, f"{name}:{number}")
 
+    def test_each_block_of_cpp_compiles(self):
+        """Each in a function of its own, with the names that its page has introduced before. docs/library.md's program is also run, by
+        package_test."""
+        parts, blocks_of_cpp = ["#include <iostream>\n#include <string>\n#include <vector>\n#include \"tutti/tutti.h\"\n"], 0
+        for name, found in pages().items():
+            for block in (one for one in found if one.language == "cpp"):
+                text = re.sub(r"^#include.*", "", block.text, flags=re.M)
+                place = f'#line {block.line + 1} "{name}"\n'
+                if "int main(" in text:
+                    parts.append(f"namespace program_{blocks_of_cpp} {{\n{place}{text.replace('int main(', 'int Main(')}}}\n")
+                else:
+                    parts.append(f"void Block{blocks_of_cpp}(const tutti::Expected<tutti::Model>& model, const std::string& schema) {{ {{\n"
+                                 f"{place}{text}}} }}\n")
+                blocks_of_cpp += 1
+        self.assertGreaterEqual(blocks_of_cpp, 5)
+        done = subprocess.run(["g++", "-std=c++20", "-fsyntax-only", "-Wall", "-Wno-unused-variable", "-Wno-unused-but-set-variable",
+                               "-Wno-missing-field-initializers", f"-I{ROOT / 'include'}", "-x", "c++", "-"], input="".join(parts),
+                              capture_output=True, text=True, timeout=STEP_S, check=False)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+
     def page(self, text):
         """The messages of the faults of a page with this text."""
         with tempfile.TemporaryDirectory() as folder:
