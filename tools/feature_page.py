@@ -4,8 +4,8 @@
     tools/feature_page.py [--check]
 
 The data names each feature, and the pairs that are refused or have no effect; every other pair is computed. tests/e2e/test_features.py makes
-a test of each pair from the same data, test_api_features.py one of each feature through each API; both fail where the page is another than
-the one that would be written.
+a test of each pair from the same data, test_api_features.py and test_encoder_features.py one of each feature through each API; the first
+fails where the page is another than the one that would be written.
 """
 import argparse
 import itertools
@@ -38,6 +38,12 @@ compares the texts: a dialog has the same answer through every API.
 """
 
 
+ENCODERS = """## Vectors and scores
+The test of row *A* and column *B* is `Encoders.test_A_over_B` of [test_encoder_features.py](../tests/e2e/test_encoder_features.py), whose
+server is strict too. A text has the same vector through every API.
+"""
+
+
 def read(path=DATA):
     return tomllib.loads(pathlib.Path(path).read_text(encoding="utf-8"))
 
@@ -58,6 +64,15 @@ def api_cells(data):
 def api_cell(data, feature, api):
     key = f"{feature} + {api}"
     return "**no**" if key in data["api_refused"] else "-" if key in data["api_absent"] else "yes"
+
+
+def encoder_cells(data):
+    return [(feature["id"], api["id"]) for feature in data["encoder_feature"] for api in data["encoder_api"]]
+
+
+def encoder_cell(data, feature, api):
+    key = f"{feature} + {api}"
+    return "**no**" if key in data["encoder_refused"] else "-" if key in data["encoder_absent"] else "yes"
 
 
 def table(head, rows):
@@ -92,10 +107,27 @@ def text(data):
         "### Refused by an API\n" + table(["feature", "API", "`code`", "instead"], [
             [names[a], api_names[b], f"`{code}`", instead] for (a, b), (code, instead) in keyed(data["api_refused"])]),
         "### Not in an API\n" + table(["feature", "API", "why"], [[names[a], api_names[b], why] for (a, b), why in keyed(data["api_absent"])]),
+        *of_encoders(data),
         "## Further tests\nThese tests look at a pair more closely, most of them under load, kills or at many values: Python tests of\n"
         "[tests/e2e](../tests/e2e), and tests of GoogleTest.\n",
         table(["pair", "tests"], [[f"{names[a]}, {names[b]}", ", ".join(f"`{test}`" for test in tests)] for (a, b), tests in keyed(data["also"])])]
     return "\n".join(parts)
+
+
+def of_encoders(data):
+    apis, features = data["encoder_api"], data["encoder_feature"]
+    assert {*data["encoder_refused"], *data["encoder_absent"]} <= {f"{feature} + {api}" for feature, api in encoder_cells(data)}, "an unknown cell"
+    names = {one["id"]: one["name"] for one in (*features, *apis)}
+    return [
+        ENCODERS,
+        table(["id", "feature", "how the tests ask for it"], [[f"`{one['id']}`", one["name"], one["how"]] for one in features]),
+        table(["id", "API", "page"], [[f"`{one['id']}`", one["name"], link(one)] for one in apis]),
+        table(["", *(f"`{api['id']}`" for api in apis)], [
+            [f"`{one['id']}`", *(encoder_cell(data, one["id"], api["id"]) for api in apis)] for one in features]),
+        "### Refused for vectors and scores\n" + table(["feature", "API", "`code`", "instead"], [
+            [names[a], names[b], f"`{code}`", instead] for (a, b), (code, instead) in keyed(data["encoder_refused"])]),
+        "### Not in an API for vectors and scores\n" + table(["feature", "API", "why"], [
+            [names[a], names[b], why] for (a, b), why in keyed(data["encoder_absent"])])]
 
 
 def keyed(cells):

@@ -2,6 +2,7 @@
 
 One strict server, so that a field that an API does not have is refused and not ignored. tests/features.toml lists what is refused.
 """
+import importlib
 import json
 import os
 import pathlib
@@ -25,6 +26,17 @@ from test_websocket import Client
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 TOOL = {"name": "get_weather", "parameters": PARAMETERS}
 TOKENS = 24
+
+
+def compiled(proto, cleanup):
+    """The Python modules of a file of proto/: messages and stubs."""
+    folder = tempfile.TemporaryDirectory()
+    cleanup(folder.cleanup)
+    assert protoc.main(["protoc", f"-I{ROOT / 'proto'}", f"--python_out={folder.name}", f"--grpc_python_out={folder.name}", proto]) == 0
+    sys.path.insert(0, folder.name)
+    cleanup(sys.path.remove, folder.name)
+    name = proto.removesuffix(".proto").replace("/", ".")
+    return importlib.import_module(name + "_pb2"), importlib.import_module(name + "_pb2_grpc")
 
 
 class Reply:
@@ -410,11 +422,7 @@ class Apis(unittest.TestCase):
         cls.server = serve(folder.name, ("--lora", f"{LORA}={adapter}", "--cache-exact", "on", "--strict", "on",
                                          "--grpc-port", str(free_port())))
         cls.addClassCleanup(cls.server.stop)
-        assert protoc.main(["protoc", f"-I{ROOT / 'proto'}", f"--python_out={folder.name}", f"--grpc_python_out={folder.name}",
-                            "tutti/v1/tutti.proto"]) == 0
-        sys.path.insert(0, folder.name)
-        cls.addClassCleanup(sys.path.remove, folder.name)
-        from tutti.v1 import tutti_pb2, tutti_pb2_grpc
+        tutti_pb2, tutti_pb2_grpc = compiled("tutti/v1/tutti.proto", cls.addClassCleanup)
         channel = grpc.insecure_channel(re.search(r"grpc://([0-9.:]+)", "".join(cls.server.output) + cls.server.log()).group(1))
         cls.addClassCleanup(channel.close)
         cls.apis = {name: kind(cls.server) for name, kind in KINDS.items()}
