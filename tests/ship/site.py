@@ -8,7 +8,7 @@
 - Each page has as many tables, blocks of code and items of lists as its source, so that Markdown was read as it is meant.
 - The index of the search has every page. In Chromium a search finds a page, its link opens it, and no request goes to another host.
 
-It needs Debian's chromium-headless-shell and, the first time, PyPI. It takes about 20 seconds.
+It needs Debian's chromium-headless-shell and, the first time, PyPI. It takes about 40 seconds on two cores.
 """
 import argparse
 import functools

@@ -87,11 +87,10 @@ std::string FolderInstead(const std::string& path) {
 
 // Error message for a known model that is not in the cache.
 std::string NotFetched(const KnownModel& known, const std::string& path) {
-  return "no model " + std::string(known.name) + ": " + path + " is missing; put " +
-         std::string(known.file) + " there (`make models" +
+  return "no model " + std::string(known.name) + ": " + path + " is missing; `make models" +
          (known.name == kDefaultModel ? "" : " NAME=" + std::string(known.name)) +
-         "` in the source tree fetches it), let TUTTI_CACHE name another folder, "
-         "or give the path of a .gguf file or of a model's folder as MODEL";
+         "` in the source tree fetches it. Or serve one of a hub: `tutti serve ORG/NAME --pull "
+         "on-demand`, or a .gguf file or a model's folder by its path";
 }
 
 // Advice for an error about an unknown model name.
