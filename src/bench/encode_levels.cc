@@ -233,9 +233,9 @@ Result<Report> BenchGrpc(GrpcTarget& target, const GrpcLoadOptions& options,
     if (run.max_in_flight > threads) fail(fmt::format("{} calls at once", run.max_in_flight));
     if (connections != 1) fail(fmt::format("{} connections", connections));
   }
-  report.json = {{"schema", "tutti.bench.grpc.v1"},   {"target", target.summary()},
-                 {"method", "/tutti.v1.Tutti/Embed"}, {"seconds", options.seconds},
-                 {"rows", std::move(rows)},           {"passed", report.failures.empty()}};
+  report.json = {{"schema", "tutti.bench.grpc.v1"}, {"target", target.summary()},
+                 {"method", target.method()},       {"seconds", options.seconds},
+                 {"rows", std::move(rows)},         {"passed", report.failures.empty()}};
   return report;
 }
 

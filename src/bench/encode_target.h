@@ -76,6 +76,7 @@ Result<std::unique_ptr<EncodeTarget>> HttpEncodeTarget(const client::Server& ser
 class GrpcTarget : public EncodeTarget {
  public:
   virtual int connections() const = 0;  // current TCP connections of all clients together
+  virtual std::string method() const { return "/tutti.v1.Tutti/Embed"; }
 };
 // `url`: "grpc://127.0.0.1:8081". Errors: invalid_value, unavailable.
 Result<std::unique_ptr<GrpcTarget>> GrpcEncodeTarget(const std::string& url,

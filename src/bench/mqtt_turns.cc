@@ -45,9 +45,12 @@ int64_t IntAt(const json::value& value, std::string_view pointer) {
   return found == nullptr || !found->is_int64() ? 0 : found->get_int64();
 }
 
-client::MqttOptions OptionsFor(int port, const std::string& user, Duration min_interval) {
+mqtt::Address Loopback(int port) { return {"127.0.0.1", port, false}; }
+
+client::MqttOptions OptionsFor(const mqtt::Address& address, const std::string& user,
+                               Duration min_interval) {
   client::MqttOptions options;
-  options.address = {"127.0.0.1", port, false};
+  options.address = address;
   options.session.login.client_id = client::RandomName("bench-");
   options.session.login.user = user;
   options.session.login.keep_alive_s = 0;
@@ -95,9 +98,15 @@ bool ReadNativeEvent(std::string_view payload, double since_sent_s, ChatAnswer* 
 }
 
 Result<std::unique_ptr<MqttChatUser>> MqttChatUser::Connect(int port, const std::string& user) {
+  return Connect(Loopback(port), "llm/v1", user);
+}
+
+Result<std::unique_ptr<MqttChatUser>> MqttChatUser::Connect(const mqtt::Address& address,
+                                                            const std::string& prefix,
+                                                            const std::string& user) {
   ASSIGN_OR_RETURN(std::unique_ptr<client::MqttConnection> connection,
-                   client::MqttConnection::Open(OptionsFor(port, user, Duration(0))));
-  const std::string base = "llm/v1/" + user;
+                   client::MqttConnection::Open(OptionsFor(address, user, Duration(0))));
+  const std::string base = prefix + "/" + user;
   RETURN_IF_ERROR(connection->Subscribe(base + "/+/out"));
   return std::unique_ptr<MqttChatUser>(new MqttChatUser(std::move(connection), base));
 }
@@ -140,7 +149,7 @@ Result<std::unique_ptr<ProjectClient>> ProjectClient::Connect(int port, const st
                                                               Duration min_interval) {
   const std::string name = client::RandomName("c-");
   ASSIGN_OR_RETURN(std::unique_ptr<client::MqttConnection> connection,
-                   client::MqttConnection::Open(OptionsFor(port, name, min_interval)));
+                   client::MqttConnection::Open(OptionsFor(Loopback(port), name, min_interval)));
   RETURN_IF_ERROR(connection->Subscribe(project + "/assistant_response/#"));
   return std::unique_ptr<ProjectClient>(new ProjectClient(std::move(connection), project, name));
 }

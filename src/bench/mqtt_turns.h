@@ -15,6 +15,7 @@
 #include "base/status.h"
 #include "client/http_client.h"
 #include "client/mqtt/connection.h"
+#include "mqtt/address.h"
 
 namespace tutti::bench {
 
@@ -40,13 +41,17 @@ struct ChatTurn {
 class MqttChatUser {
  public:
   static Result<std::unique_ptr<MqttChatUser>> Connect(int port, const std::string& user);
+  // The same to any server or broker; `prefix` of the users' topics, "llm/v1".
+  static Result<std::unique_ptr<MqttChatUser>> Connect(const mqtt::Address& address,
+                                                       const std::string& prefix,
+                                                       const std::string& user);
   ChatAnswer RunTurn(const ChatTurn& request, TimePoint epoch);
 
  private:
   MqttChatUser(std::unique_ptr<client::MqttConnection> connection, std::string base)
       : connection_(std::move(connection)), base_(std::move(base)) {}
   const std::unique_ptr<client::MqttConnection> connection_;
-  const std::string base_;  // llm/v1/{user}
+  const std::string base_;  // {prefix}/{user}
   int said_ = 0;
 };
 

@@ -22,6 +22,7 @@
 #include "bench/kernels_report.h"
 #include "bench/lora.h"
 #include "bench/mqtt_chats.h"
+#include "bench/mqtt_load.h"
 #include "bench/overload.h"
 #include "bench/perplexity.h"
 #include "bench/report_page.h"
@@ -497,6 +498,7 @@ class BenchCommand final : public Command {
   void DeclareMqtt() {
     CLI::App* command =
         Add("mqtt", "Chats over MQTT compared with HTTP, gated at these sizes", [this] {
+          if (!mqtt_load_.url.empty()) return MeasureMqttServer();
           mqtt_.model = model_.model.empty() ? mqtt_.model : model_.model;
           mqtt_.flags = model_.flags;
           const bench::MqttBenchOptions stated;
@@ -509,8 +511,22 @@ class BenchCommand final : public Command {
         "Example:\n  tutti bench mqtt --json mqtt.json\n"
         "Without MODEL: smollm2-135m-instruct.\n"
         "The requests go to an MQTT listener and an HTTP server of this process, on loopback.\n"
-        "Times are shown with their goals; ratios are gates.");
+        "Times are shown with their goals; ratios are gates.\n"
+        "  tutti bench mqtt --url mqtt://127.0.0.1:1883 --concurrency 1,10\n"
+        "drives a server of another process, directly or through a broker, and has no gates.");
     model_.AddTo(*command, false);
+    CLI::Option* url = command->add_option("--url", mqtt_load_.url,
+                                           "MQTT server or broker to drive, mqtt[s]://HOST[:PORT]");
+    for (const char* option : {"MODEL", "--threads", "--isa", "--dtype", "--kv-cache-bytes"})
+      url->excludes(command->get_option(option));
+    command->add_option("--topic-prefix", mqtt_load_.prefix, "prefix of the users' topics [llm/v1]")
+        ->needs(url);
+    command->add_option("--user", mqtt_load_.user, "client i is the user NAME-i [bench]")
+        ->type_name("NAME")
+        ->needs(url);
+    AddNumber(*command, "--prompt-tokens", mqtt_load_.prompt_tokens, 1, 100000,
+              "approximate words of each message [32]")
+        ->needs(url);
     AddNumbers(*command, "--concurrency", mqtt_.concurrency, 1, 1024, "clients [1,10,100]");
     AddNumber(*command, "--requests", mqtt_.requests, 1, 100000,
               "requests of each level and round [100]");
@@ -612,6 +628,13 @@ class BenchCommand final : public Command {
     AddNumber(
         *command, "--min-agreement", agreement_.least_agreement, 0.0, 100.0,
         "minimum percent of equal tokens, or 100 x cosine; below it the command fails (none)");
+  }
+
+  Result<bench::Report> MeasureMqttServer() {
+    mqtt_load_.concurrency = mqtt_.concurrency;
+    mqtt_load_.requests = mqtt_.requests;
+    mqtt_load_.tokens = mqtt_.tokens;
+    return bench::BenchMqttLoad(mqtt_load_, Progress());
   }
 
   // The given salt, or a random one, unique to this run.
@@ -757,6 +780,7 @@ class BenchCommand final : public Command {
   bench::PerplexityOptions perplexity_;
   bench::AgreementOptions agreement_;
   bench::MqttBenchOptions mqtt_;
+  bench::MqttLoadOptions mqtt_load_;
   EncodeBenches encode_;
 };
 

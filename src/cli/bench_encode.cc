@@ -17,6 +17,10 @@ void EncodeBenches::AddTarget(CLI::App& command) {
       ->check(ModelName());
   CLI::Option* const url =
       command.add_option("--url", url_, "put the load on this server instead of a model in here");
+  command
+      .add_flag("--kserve", kserve_,
+                "with --url: KServe's open inference protocol (v2); texts in, FP32 out")
+      ->needs(url);
   // A server has its options already.
   for (CLI::Option* const option : AddOptions(command)) url->excludes(option);
 }
@@ -47,7 +51,8 @@ Result<std::unique_ptr<bench::EncodeTarget>> EncodeBenches::Target() const {
     return bench::LoadEncodeTarget(model_.empty() ? "all-minilm-l6-v2" : model_, flags_);
   ASSIGN_OR_RETURN(const client::Server server, client::ParseServer(url_));
   ASSIGN_OR_RETURN(const std::string key, app::ApiKey(""));
-  return bench::HttpEncodeTarget(server, model_, key);
+  return kserve_ ? bench::KserveHttpTarget(server, model_, key)
+                 : bench::HttpEncodeTarget(server, model_, key);
 }
 
 Result<bench::Report> EncodeBenches::RunGrpc(const Progress& progress) const {
@@ -55,7 +60,8 @@ Result<bench::Report> EncodeBenches::RunGrpc(const Progress& progress) const {
   ASSIGN_OR_RETURN(const auto target,
                    url_.empty()
                        ? bench::LoadGrpcTarget(model_.empty() ? "all-minilm-l6-v2" : model_, flags_)
-                       : bench::GrpcEncodeTarget(url_, model_, key));
+                   : kserve_ ? bench::KserveGrpcTarget(url_, model_, key)
+                             : bench::GrpcEncodeTarget(url_, model_, key));
   auto options = Shaped(bench::GrpcLoadOptions());
   options.levels = clients_;
   options.seconds = seconds_;
@@ -76,6 +82,7 @@ void EncodeBenches::Declare(const Add& add, std::function<Progress()> progress) 
       "Examples:\n"
       "  tutti bench encode all-minilm-l6-v2 --concurrency 1,8 --texts 32 --tokens 128\n"
       "  tutti bench encode --url http://127.0.0.1:8080 --concurrency 32\n"
+      "  tutti bench encode all-minilm-l6-v2 --url http://127.0.0.1:8080 --kserve\n"
       "The first answers are compared with those of the same texts alone, bit for bit.");
   AddTarget(*encode);
   AddShape(*encode);
@@ -88,7 +95,8 @@ void EncodeBenches::Declare(const Add& add, std::function<Progress()> progress) 
       "  tutti bench grpc all-minilm-l6-v2\n"
       "  tutti bench grpc --url grpc://127.0.0.1:8081 --concurrency 1,4,8 --texts 32 --seconds 10\n"
       "Without --url the model is loaded here, behind a gRPC server on a free port. Calls "
-      "tutti.v1.Tutti/Embed.\n"
+      "tutti.v1.Tutti/Embed;\n"
+      "with --kserve ModelInfer of any KServe or Triton server whose model takes texts.\n"
       "All threads share one connection. A key is taken from TUTTI_API_KEY.");
   AddTarget(*grpc);
   AddShape(*grpc);

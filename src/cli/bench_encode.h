@@ -9,6 +9,7 @@
 
 #include "bench/encode_grid.h"
 #include "bench/encode_levels.h"
+#include "bench/kserve_target.h"
 #include "bench/mixed.h"
 #include "bench/report.h"
 
@@ -42,6 +43,7 @@ class EncodeBenches {
   Result<bench::Report> RunGrpc(const Progress& progress) const;
 
   std::string model_, url_;
+  bool kserve_ = false;
   std::map<std::string, std::string> flags_;
   std::vector<int> clients_ = {1, 4, 8};
   int texts_ = 1, tokens_ = 16, requests_ = 500, warmup_ = 50;
