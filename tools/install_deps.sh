@@ -10,11 +10,29 @@ set -euo pipefail
 readonly policy=${TUTTI_POLICY_RC:-/usr/sbin/policy-rc.d} mark='# Written by install_deps.sh.'
 readonly saved=$policy.before-install-deps
 
-# Of list files: the packages that are not installed.
+is_installed() {
+  dpkg-query -W -f='${Status}' "$1" 2>/dev/null | grep -q 'ok installed'
+}
+
+# Of list files: the packages that are not installed. "a|b" stands for either, as releases of Debian name them.
 list_missing() {
-  local package
-  for package in $(cat "$@" | grep -v '^#' | sort -u); do
-    dpkg-query -W -f='${Status}' "$package" 2>/dev/null | grep -q 'ok installed' || echo "$package"
+  local entry package
+  for entry in $(cat "$@" | grep -v '^#' | sort -u); do
+    for package in ${entry//|/ }; do
+      if is_installed "$package"; then continue 2; fi
+    done
+    echo "$entry"
+  done
+}
+
+# The first package of each entry that this release of Debian has; the last one where it has none, for apt's message.
+list_available() {
+  local entry package
+  for entry in "$@"; do
+    for package in ${entry//|/ }; do
+      if [ "$package" = "$entry" ] || [ -n "$(apt-cache search --names-only "^${package//+/\\+}\$")" ]; then break; fi
+    done
+    echo "$package"
   done
 }
 
@@ -101,7 +119,10 @@ list_running > "$work/running"
 list_enabled > "$work/enabled"
 write_policy
 export DEBIAN_FRONTEND=noninteractive
-if ! { apt-get update && apt-get install -y --no-install-recommends "${missing[@]}"; } > "$log" 2>&1; then
+install_missing() {
+  apt-get update && apt-get install -y --no-install-recommends $(list_available "${missing[@]}")
+}
+if ! install_missing > "$log" 2>&1; then
   tail -n 30 "$log" >&2
   echo "package installation failed (whole log: $log)" >&2
   exit 1

@@ -33,6 +33,10 @@ echo "redis-server stop $?" >> "$FAKE/log"
 [ ! -e "$FAKE/stall" ] || sleep 30
 [ ! -e "$FAKE/fail" ]
 """
+# The release of Debian has the packages named in $FAKE/known, one a line.
+APT_CACHE = """#!/bin/sh
+grep -Ex "$3" "$FAKE/known"
+"""
 
 
 class InstallDeps(unittest.TestCase):
@@ -46,6 +50,7 @@ class InstallDeps(unittest.TestCase):
         self.installed("ninja-build")
         self.program("dpkg-query", DPKG_QUERY)
         self.program("apt-get", APT_GET)
+        self.program("apt-cache", APT_CACHE)
         self.program("id", "#!/bin/sh\necho 0\n")
         for name in ("update-rc.d", "deb-systemd-helper", "systemctl"):
             self.program(name, f'#!/bin/sh\necho "{name} $*" >> "$FAKE/log"\n')
@@ -75,6 +80,20 @@ class InstallDeps(unittest.TestCase):
     def test_installs_only_what_is_missing(self):
         self.call()
         self.assertIn("apt-get install -y --no-install-recommends mosquitto redis-server", self.log())
+
+    def test_the_name_of_this_release_is_installed(self):
+        self.list.write_text("libboost1.81-dev|libboost1.83-dev|libboost-dev\nlibgrpc++-dev|libgrpc-dev\n")
+        (self.folder / "known").write_text("libboost1x83-dev\nlibboost1.83-dev\nlibboost-dev\nlibgrpc++-dev\n")
+        self.call()
+        self.assertIn("apt-get install -y --no-install-recommends libboost1.83-dev libgrpc++-dev", self.log())
+        self.installed("libboost-dev", "libgrpc++-dev")
+        self.assertEqual(self.call(), "")  # another name that is there is enough
+
+    def test_a_name_that_no_release_has_is_left_to_apt(self):
+        self.list.write_text("no-such|none-such\n")
+        (self.folder / "known").write_text("such\n")
+        self.call()
+        self.assertIn("apt-get install -y --no-install-recommends none-such", self.log())
 
     def test_does_nothing_when_all_is_installed(self):
         self.installed("ninja-build", "redis-server", "mosquitto")
