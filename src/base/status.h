@@ -8,12 +8,13 @@
 
 #include <chrono>
 #include <cstdint>
+#include <new>
 #include <optional>
 #include <ostream>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
-#include <variant>
 
 #include "base/check.h"
 
@@ -42,6 +43,8 @@ enum class StatusCode {
 
 std::string_view StatusCodeName(StatusCode code);
 
+// A pointer to what an error says, null if OK: functions that return one stay small, and so does
+// the time to compile them.
 class [[nodiscard]] Status {
  public:
   // Numbers of an exceeded limit: the requested amount, and the limit.
@@ -50,55 +53,51 @@ class [[nodiscard]] Status {
     friend bool operator==(const Excess&, const Excess&) = default;
   };
 
-  Status() = default;  // OK
+  Status() = default;  // OK; also what is left of a status that was moved away
   // `reason` is lower_snake and from the closed list of error codes; `message` is a sentence an
   // operator can act on, with the numbers that decided, and never more than 64 bytes of client
   // input.
-  Status(StatusCode code, std::string_view reason, std::string message)
-      : code_(code), reason_(reason), message_(std::move(message)) {
-    CHECK(code != StatusCode::kOk);
+  Status(StatusCode code, std::string_view reason, std::string message);
+  Status(const Status& other);
+  Status(Status&& other) noexcept : error_(std::exchange(other.error_, nullptr)) {}
+  Status& operator=(Status other) noexcept {
+    std::swap(error_, other.error_);
+    return *this;
+  }
+  ~Status() {
+    if (error_ != nullptr) Free(error_);
   }
 
-  bool ok() const { return code_ == StatusCode::kOk; }
-  StatusCode code() const { return code_; }
-  const std::string& reason() const { return reason_; }
-  const std::string& message() const { return message_; }
-  const std::string& param() const { return param_; }  // "messages[2].content", or empty
-  std::optional<std::chrono::milliseconds> retry_after() const { return retry_after_; }
+  bool ok() const { return error_ == nullptr; }
+  StatusCode code() const;
+  const std::string& reason() const;
+  const std::string& message() const;
+  const std::string& param() const;  // "messages[2].content", or empty
+  std::optional<std::chrono::milliseconds> retry_after() const;
   // For protocols whose errors carry these numbers in addition to the message.
-  std::optional<Excess> excess() const { return excess_; }
+  std::optional<Excess> excess() const;
 
-  Status&& WithParam(std::string param) && {
-    param_ = std::move(param);
-    return std::move(*this);
-  }
-  Status&& WithRetryAfter(std::chrono::milliseconds wait) && {
-    retry_after_ = wait;
-    return std::move(*this);
-  }
-  Status&& WithExcess(int64_t asked, int64_t most) && {
-    excess_ = {asked, most};
-    return std::move(*this);
-  }
+  // Of errors only; what is added to OK is lost.
+  Status&& WithParam(std::string param) &&;
+  Status&& WithRetryAfter(std::chrono::milliseconds wait) &&;
+  Status&& WithExcess(int64_t asked, int64_t most) &&;
   // Puts context before the message ("model.gguf: ..."); code, reason and param stay.
-  Status&& WithContext(std::string_view context) && {
-    message_ = std::string(context) + ": " + message_;
-    return std::move(*this);
-  }
+  Status&& WithContext(std::string_view context) &&;
 
   std::string ToString() const;  // "INVALID_ARGUMENT [invalid_value] n: must be ..."
-  friend bool operator==(const Status&, const Status&) = default;
+  friend bool operator==(const Status& a, const Status& b) { return Equal(a, b); }
   friend std::ostream& operator<<(std::ostream& out, const Status& s) {
     return out << s.ToString();
   }
+  friend Status OutOfMemory();
 
  private:
-  StatusCode code_ = StatusCode::kOk;
-  std::string reason_;
-  std::string message_;
-  std::string param_;
-  std::optional<std::chrono::milliseconds> retry_after_;
-  std::optional<Excess> excess_;
+  struct Error;
+  static void Free(Error* error) noexcept;
+  static bool Equal(const Status& a, const Status& b);
+  const Error& error() const;
+  Error* Own();             // to change it; null if OK
+  Error* error_ = nullptr;  // owned, but for the one of OutOfMemory()
 };
 
 inline Status OkStatus() { return Status(); }
@@ -113,21 +112,50 @@ Status OutOfMemory();                  // std::bad_alloc, to a caller: overloade
 Status Draining();                     // a request that the shutdown of the server ends
 Status Cancelled();                    // a request that its caller cancelled
 
+namespace internal {
+void CheckIsError(const Status& status);
+[[noreturn]] void FailWithoutValue(const Status& status);
+}  // namespace internal
+
 // A value or the Status that explains its absence. std::expected needs -std=c++2b on GCC 12 and is
-// empty for clang 14, so this is our own, with just what we use.
+// empty for clang 14, so this is our own, with just what we use; a std::variant inside would take
+// longer to compile than most of what returns one.
 template <typename T>
 class [[nodiscard]] Result {
  public:
-  Result(T value)
-      : state_(std::in_place_index<1>, std::move(value)) {}  // NOLINT: implicit by design
-  Result(Status status) : state_(std::in_place_index<0>, std::move(status)) {  // NOLINT
-    CHECK(!std::get<0>(state_).ok());
+  Result(T value) : has_value_(true) { Make(std::move(value)); }  // NOLINT: implicit by design
+  Result(Status status) : status_(std::move(status)), has_value_(false) {  // NOLINT
+    internal::CheckIsError(status_);
+  }
+  Result(const Result& other) requires std::is_copy_constructible_v<T>
+      : status_(other.status_), has_value_(other.has_value_) {
+    if (has_value_) Make(other.value_);
+  }
+  Result(Result&& other) noexcept(std::is_nothrow_move_constructible_v<T>)
+      : status_(std::move(other.status_)), has_value_(other.has_value_) {
+    if (has_value_) Make(std::move(other.value_));
+  }
+  Result& operator=(const Result& other) requires std::is_copy_constructible_v<T> {
+    return *this = Result(other);
+  }
+  Result& operator=(Result&& other) noexcept(std::is_nothrow_move_constructible_v<T>) {
+    if (this == &other) return *this;
+    if (std::exchange(has_value_, false)) value_.~T();
+    status_ = std::move(other.status_);
+    if (other.has_value_) {
+      Make(std::move(other.value_));
+      has_value_ = true;
+    }
+    return *this;
+  }
+  ~Result() {
+    if (has_value_) value_.~T();
   }
 
-  bool ok() const { return state_.index() == 1; }
+  bool ok() const { return has_value_; }
   explicit operator bool() const { return ok(); }
-  Status status() const& { return ok() ? Status() : std::get<0>(state_); }
-  Status status() && { return ok() ? Status() : std::move(std::get<0>(state_)); }
+  Status status() const& { return status_; }
+  Status status() && { return std::move(status_); }
 
   // CHECKs that there is a value.
   T& value() & { return Held(); }
@@ -140,11 +168,21 @@ class [[nodiscard]] Result {
   const T* operator->() const { return &value(); }
 
  private:
-  T& Held() {
-    CHECK(ok()) << std::get<0>(state_).ToString();
-    return std::get<1>(state_);
+  template <typename From>
+  void Make(From&& from) {
+    ::new (static_cast<void*>(const_cast<std::remove_const_t<T>*>(&value_)))
+        T(std::forward<From>(from));
   }
-  std::variant<Status, T> state_;
+  T& Held() {
+    if (!has_value_) [[unlikely]]
+      internal::FailWithoutValue(status_);
+    return value_;
+  }
+  Status status_;  // OK with a value
+  bool has_value_;
+  union {
+    T value_;  // if has_value_
+  };
 };
 
 #define TUTTI_CONCAT_INNER(a, b) a##b
