@@ -43,6 +43,10 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   # gcc searches its memory for what it no longer needs from 128 MiB on, and then again and again: an eighth of the time
   # for files of a GiB. From 512 MiB on it takes little more memory, as the largest of them need twice that anyway.
   target_compile_options(tutti_flags INTERFACE --param=ggc-min-heapsize=524288)
+  if(CMAKE_CXX_COMPILER_VERSION VERSION_GREATER_EQUAL 13)
+    # It takes what a function finds in a table for a part of the temporary it was asked with.
+    target_compile_options(tutti_flags INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-Wno-dangling-reference>)
+  endif()
 elseif(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
   target_compile_options(tutti_flags INTERFACE -Wthread-safety)
 endif()

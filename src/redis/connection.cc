@@ -169,8 +169,8 @@ Status Connection::Send(Words command, TimePoint until) {
     sizes.push_back(word.size());
   }
   char* formatted = nullptr;
-  const int size = redisFormatCommandArgv(&formatted, static_cast<int>(words.size()), words.data(),
-                                          sizes.data());
+  const auto size = redisFormatCommandArgv(&formatted, static_cast<int>(words.size()), words.data(),
+                                           sizes.data());
   if (size < 0) return Broken(Unreachable("no memory for a command"));
   const std::unique_ptr<char, FreeCommand> held(formatted);
   ++outstanding_;  // of a half-sent one too something may come

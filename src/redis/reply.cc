@@ -49,11 +49,13 @@ struct ReplyReader::Parser {
     }
   }
 
-  static void* CreateArray(const redisReadTask* task, int size) noexcept {
+  // `Size`: int, or size_t from hiredis 1.1 on.
+  template <typename Size>
+  static void* CreateArray(const redisReadTask* task, Size size) noexcept {
     auto* const self = static_cast<Parser*>(task->privdata);
     // The size of an array is announced before its items are sent, so it must be bounded before
-    // memory is reserved.
-    if (size < 0 || static_cast<size_t>(size) > self->limits.items - self->items) return nullptr;
+    // memory is reserved. A negative one is too large as well.
+    if (static_cast<size_t>(size) > self->limits.items - self->items) return nullptr;
     try {
       Reply* const reply = Place(task);
       reply->kind = Reply::Kind::kArray;

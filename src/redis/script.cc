@@ -35,6 +35,7 @@ Result<Reply> Script::Call(Connection& connection, std::span<const std::string_v
     return reply;
   }
   CHECK(false) << "a whole script is known";
+  __builtin_unreachable();
 }
 
 Status Script::Send(Connection& connection, As as, std::span<const std::string_view> keys,
