@@ -10,10 +10,10 @@ help:  ## this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
 
 deps:  ## install the Debian packages the build needs (as root or with sudo; else prints the command)
-	@tools/install_deps.sh cmake/packages.txt
+	@tools/install_deps.sh cmake/packages.txt cmake/packages-parts.txt
 
 test-deps:  ## install those of the tests and comparisons too; the servers among them are not started
-	@tools/install_deps.sh cmake/packages.txt cmake/packages-test.txt
+	@tools/install_deps.sh cmake/packages.txt cmake/packages-parts.txt cmake/packages-test.txt
 
 build: deps  ## build build/release/tutti and the library
 	@tools/build.sh $(PRESET) tutti tutti_shared
@@ -30,8 +30,14 @@ test-models: deps  # those that the suite needs
 	@tools/fetch_model.sh
 	@tools/fetch_model.sh all-minilm-l6-v2
 
-serve: models build  ## build, fetch the default model and serve it on 127.0.0.1:8080; ARGS="--port 9000 ..."
-	@exec build/$(PRESET)/tutti serve $(ARGS)
+# The whole program where `make build` has made it; else one with HTTP and the page only, in a third of the time.
+SERVED := $(if $(wildcard build/$(PRESET)/tutti),$(PRESET),serve)
+
+serve:  ## build, fetch the default model and serve it on 127.0.0.1:8080; ARGS="--port 9000 ..."; for gRPC, MQTT and bench: make build first
+	@tools/install_deps.sh cmake/packages.txt $(if $(filter serve,$(SERVED)),,cmake/packages-parts.txt)
+	@tools/fetch_model.sh
+	@tools/build.sh $(SERVED) tutti
+	@exec build/$(SERVED)/tutti serve $(ARGS)
 
 test: test-deps test-models  ## install, build and run the whole test suite
 	@tools/test.sh

@@ -1,5 +1,5 @@
 # tutti_folder(NAME <folder> RANK <n> [DEPENDS <folder>...] [TEST_DEPENDS <folder>...] [LINK <target>...]
-#              [TEST_LINK <target>...] [EXCLUDE <regex>...] [PRECOMPILED <name>] [FAST] [SEPARATE] [PLAIN_TESTS]
+#              [TEST_LINK <target>...] [EXCLUDE <regex>...] [PART <part>] [PRECOMPILED <name>] [FAST] [SEPARATE] [PLAIN_TESTS]
 #              [UNTRUSTED])
 #
 # Declares the static library tutti_<folder> from every *.cc below the calling directory and, from its
@@ -14,6 +14,8 @@
 #
 # 24 files at a time are compiled as one (but with TUTTI_JOIN=OFF, the preset dev), for headers take most of the time.
 # So names in unnamed namespaces must differ within a folder (tests/joined_names_test.py), but where it is SEPARATE.
+# PART: the whole folder belongs to a part that a build may leave out (cmake/Parts.cmake). Where the part is missing, the files
+# of a folder named without_<part> are compiled in place of those of the folder above.
 # FAST: a request spends its time here, so it is compiled with -O2, others with -O1. PLAIN_TESTS: in the preset `sanitized`
 # the library is instrumented and its tests' own files are not, which halves their time to compile. For folders with little
 # code in headers that only tests use. The whole builds under sanitizers instrument everything: of an inline function the
@@ -24,7 +26,7 @@
 # For that run the preset `sanitized` has TUTTI_PLAIN_FROM, the folder of the release build, and takes from there what need
 # not be instrumented: the libraries of folders that are not UNTRUSTED, and tests' own files where the folder says PLAIN_TESTS.
 function(tutti_folder)
-  cmake_parse_arguments(F "FAST;SEPARATE;PLAIN_TESTS;UNTRUSTED" "NAME;RANK;PRECOMPILED" "DEPENDS;TEST_DEPENDS;LINK;TEST_LINK;EXCLUDE" ${ARGN})
+  cmake_parse_arguments(F "FAST;SEPARATE;PLAIN_TESTS;UNTRUSTED" "NAME;RANK;PRECOMPILED;PART" "DEPENDS;TEST_DEPENDS;LINK;TEST_LINK;EXCLUDE" ${ARGN})
   string(REPLACE "/" "_" target ${F_NAME})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS *.cc)
   file(GLOB_RECURSE nested CONFIGURE_DEPENDS */CMakeLists.txt)
@@ -35,6 +37,7 @@ function(tutti_folder)
   foreach(pattern ${F_EXCLUDE})
     list(FILTER sources EXCLUDE REGEX "${pattern}")
   endforeach()
+  tutti_without_parts()
   set(tests ${sources})
   list(FILTER tests INCLUDE REGEX "_test\\.cc$")
   set(benches ${sources})
@@ -103,6 +106,28 @@ function(tutti_folder)
   endforeach()
   set_property(GLOBAL APPEND PROPERTY TUTTI_RANKS
                "{\"folder\": \"${F_NAME}\", \"rank\": ${F_RANK}, \"depends\": [${DEPENDS}], \"test_depends\": [${TEST_DEPENDS}]}")
+endfunction()
+
+# For tutti_folder(): takes from `sources` what belongs to parts that are left out, or what stands in for parts that are not.
+function(tutti_without_parts)
+  if(F_PART AND "${F_PART}" IN_LIST TUTTI_WITHOUT)
+    list(FILTER sources INCLUDE REGEX "/without_${F_PART}/")
+    set(F_LINK "" PARENT_SCOPE)
+    set(F_PRECOMPILED "" PARENT_SCOPE)
+  endif()
+  foreach(part ${TUTTI_PARTS})
+    if(NOT part IN_LIST TUTTI_WITHOUT)
+      list(FILTER sources EXCLUDE REGEX "/without_${part}/")
+      continue()
+    endif()
+    set(missing ${sources})
+    list(FILTER missing INCLUDE REGEX "/without_${part}/")
+    foreach(file ${missing})
+      string(REGEX REPLACE "/without_${part}/.*" "" folder ${file})
+      list(FILTER sources EXCLUDE REGEX "^${folder}/[^/]*$")
+    endforeach()
+  endforeach()
+  set(sources ${sources} PARENT_SCOPE)
 endfunction()
 
 # Declares `library` from `files`, with the options of the calling tutti_folder(), and sets `scope` to the keyword by which

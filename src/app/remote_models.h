@@ -16,7 +16,7 @@
 #include "base/mutex.h"
 #include "base/status.h"
 #include "cluster/channel/channel_port.h"
-#include "cluster/frontend_port.h"
+#include "cluster/grpc/frontend_port.h"
 #include "cluster/worker_pool.h"
 
 namespace tutti::app {

@@ -40,8 +40,9 @@
 #include "base/log.h"
 #include "base/quote.h"
 #include "cluster/channel/channel_link.h"
+#include "cluster/grpc/frontend_port.h"
+#include "cluster/grpc/worker_link.h"
 #include "cluster/inference_codec.h"
-#include "cluster/worker_link.h"
 #include "kernels/kernels.h"
 #include "protocol/kserve/test_models.h"
 #include "telemetry/metrics.h"
@@ -312,6 +313,7 @@ Status ServeFrontend(const Settings& settings) {
   PrepareProcess();
   ASSIGN_OR_RETURN(const LogLevel level, ParseLogLevel(settings.Text("log-level")));
   ASSIGN_OR_RETURN(const std::string socket, WorkersSocket(settings));
+  RETURN_IF_ERROR(cluster::FrontendPort::CheckBuilt());
   ASSIGN_OR_RETURN(const std::optional<BrokerOptions> broker, BrokerFromSettings(settings));
   ASSIGN_OR_RETURN(const std::string folder, StoreFolder(settings));
   Logger log(level);

@@ -17,6 +17,7 @@
 #include "app/config/auth_options.h"
 #include "app/config/mqtt_projects.h"
 #include "app/process/process_signals.h"
+#include "app/session_rates.h"
 #include "app/version.h"
 #include "base/ascii.h"
 #include "base/clock.h"
@@ -118,7 +119,7 @@ constexpr Duration kExpiry = std::chrono::minutes(1);  // of answers that may be
 sessions::ChatOptions ChatOf(const Settings& settings, const Clock& clock) {
   const std::vector<MqttProject> projects = Enabled(settings.mqtt_projects());
   const std::string tenant = settings.Text("mqtt.tenant");
-  const auto rates = std::make_shared<MqttRates>(projects, tenant, &clock, &UnixSeconds);
+  const auto rates = std::make_shared<SessionRates>(projects, tenant, &clock, &UnixSeconds);
   sessions::ChatOptions chat{
       .projects = {},
       .admit = [rates](const sessions::SessionKey& key) { return rates->Admit(key); },

@@ -15,7 +15,6 @@
 #include "app/process/memory.h"
 #include "app/remote_models.h"
 #include "gateway/gateway.h"
-#include "server/mqtt/chat/admission_queue.h"
 #include "services/aliases/aliases.h"
 #include "services/auth/authenticator.h"
 #include "services/batches/batches.h"
@@ -59,16 +58,6 @@ Collectors CollectLoad(telemetry::MetricsRegistry& registry, const api::Inferenc
 Collectors CollectModels(telemetry::MetricsRegistry& registry, const ModelManager& models);
 // Pulls of models by request.
 Collectors CollectPulls(telemetry::MetricsRegistry& registry, const ModelLibrary& library);
-
-// The MQTT listener ("listener") or broker connection ("broker"), with the numbers of the
-// statistics line in the log (mqtt.statistics). `statistics` must return nullopt once its source is
-// destroyed.
-Collectors CollectMqtt(telemetry::MetricsRegistry& registry, const std::string& server,
-                       std::function<std::optional<mqtt::chat::Statistics>()> statistics);
-
-// Clients of the MQTT listener. `clients` must return nullopt once its source is destroyed.
-Collectors CollectMqttClients(telemetry::MetricsRegistry& registry,
-                              std::function<std::optional<int>()> clients);
 
 // Running and waiting password hashes, which show a flood of logins.
 Collectors CollectPasswords(telemetry::MetricsRegistry& registry,

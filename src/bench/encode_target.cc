@@ -20,7 +20,7 @@
 #include "app/loading/model_loader.h"
 #include "app/loading/model_registry.h"
 #include "app/local_inference.h"
-#include "app/loopback.h"
+#include "bench/loopback.h"
 #include "client/grpc/grpc_channel.h"
 #include "client/http_connection.h"
 #include "client/served_models.h"
@@ -260,7 +260,7 @@ class LoadedTarget final : public GrpcTarget {
 
   Status Load(const std::string& model) {
     ASSIGN_OR_RETURN(summary_, LoadEncoder(inference_, model));
-    ASSIGN_OR_RETURN(server_, app::GrpcLoopback::Start(inference_));
+    ASSIGN_OR_RETURN(server_, GrpcLoopback::Start(inference_));
     ASSIGN_OR_RETURN(target_, GrpcEncodeTarget(server_->address(), "", ""));
     summary_ += "\nat " + server_->address() + " in this process";
     return OkStatus();
@@ -274,7 +274,7 @@ class LoadedTarget final : public GrpcTarget {
  private:
   const app::Settings settings_;
   app::LocalInference inference_;
-  std::unique_ptr<app::GrpcLoopback> server_;
+  std::unique_ptr<GrpcLoopback> server_;
   std::unique_ptr<GrpcTarget> target_;
   std::string summary_;
 };

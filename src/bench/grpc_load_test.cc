@@ -11,8 +11,8 @@
 #include "app/config/settings.h"
 #include "app/loading/model_registry.h"
 #include "app/local_inference.h"
-#include "app/loopback.h"
 #include "bench/encode_levels.h"
+#include "bench/loopback.h"
 #include "gguf/testing/checkpoint.h"
 #include "gguf/testing/writer.h"
 
@@ -166,7 +166,7 @@ TEST_F(GrpcLoadModelTest, AServerElsewhereIsReachedByItsAddress) {
   auto opened = inference.Open(*ref);
   ASSERT_TRUE(opened.ok()) << opened.status();
   ASSERT_TRUE(inference.Load(*std::move(opened)).ok());
-  const auto server = app::GrpcLoopback::Start(inference);
+  const auto server = GrpcLoopback::Start(inference);
   ASSERT_TRUE(server.ok()) << server.status();
 
   auto target = GrpcEncodeTarget((*server)->address(), "", "");

@@ -14,7 +14,7 @@
 #include <thread>
 #include <utility>
 
-#include "app/loopback.h"
+#include "bench/loopback.h"
 #include "bench/machine.h"
 #include "bench/mqtt_turns.h"
 #include "bench/report.h"
@@ -70,14 +70,14 @@ class Run {
     Flags flags = options_.flags;
     flags.try_emplace("kv-cache-bytes", kKvBytes);
     ASSIGN_OR_RETURN(session_, Session::Load(options_.model, flags, Session::Stepping::kOwnThread));
-    app::ChatLoopback::Options served;
+    ChatLoopback::Options served;
     if (folder_.path().empty())
       return Unavailable("io_error", "no folder for the dialogs can be made where TMPDIR says");
     served.store_folder = folder_.path();
     // No session is evicted, not even those used before the idle ones.
     served.resident = 1 << 20;
     served.projects = {"driving", "general"};
-    ASSIGN_OR_RETURN(server_, app::ChatLoopback::Start(session_->inference(), served));
+    ASSIGN_OR_RETURN(server_, ChatLoopback::Start(session_->inference(), served));
     ASSIGN_OR_RETURN(http_, client::ParseServer(server_->http_url()));
     Calibration calibration(session_->kernels().isa, session_->threads(), /*guard=*/false);
     salt_ = fmt::format("bench-{:08x}", std::random_device{}());
@@ -388,7 +388,7 @@ class Run {
   const Progress progress_;
   const TemporaryStore folder_;
   std::unique_ptr<Session> session_;
-  std::unique_ptr<app::ChatLoopback> server_;  // destroyed first
+  std::unique_ptr<ChatLoopback> server_;  // destroyed first
   client::Server http_;
   std::string salt_;
   Report report_;

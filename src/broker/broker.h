@@ -105,8 +105,10 @@ struct Access {
   std::string ca_file;   // PEM authorities of an amqps:// broker; empty: the system's
 };
 
-// Through queues that end with their process: RabbitMQ 3.10 and compatible AMQP 0-9-1 brokers.
+// Through queues that end with their process: RabbitMQ 3.10 and compatible AMQP 0-9-1 brokers. Only
+// if this program was built with it.
 std::unique_ptr<Broker> MakeRabbitMq(Access access);
+bool RabbitMqIsBuilt();
 // Through lists: Redis 6.2 and compatible servers.
 std::unique_ptr<Broker> MakeRedis(Access access);
 

@@ -20,9 +20,9 @@
 
 #include "api/testing/fake_inference.h"
 #include "base/random.h"
-#include "cluster/frontend_port.h"
+#include "cluster/grpc/frontend_port.h"
+#include "cluster/grpc/worker_link.h"
 #include "cluster/inference_codec.h"
-#include "cluster/worker_link.h"
 
 namespace tutti::cluster {
 namespace {

@@ -72,7 +72,7 @@ Features DetectFeatures() {
 
 // Whether threads of this process may use tiles from here on: 8 KiB of state, which Linux saves for
 // those that asked. Source: Linux, Documentation/arch/x86/xstate.rst.
-bool RequestTiles() {
+[[maybe_unused]] bool RequestTiles() {
   constexpr long kRequestPermission = 0x1023;  // ARCH_REQ_XCOMP_PERM
   constexpr long kTileData = 18;
   return syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
@@ -80,11 +80,19 @@ bool RequestTiles() {
 
 void AddIsas(std::vector<Isa>& out) {
   const Features features = DetectFeatures();
+#ifndef TUTTI_WITHOUT_AVX2
   if (features.avx2) out.push_back(Isa::kAvx2);
+#endif
+#ifndef TUTTI_WITHOUT_AVXVNNI
   if (features.avx_vnni) out.push_back(Isa::kAvxVnni);
+#endif
+#ifndef TUTTI_WITHOUT_AVX512VNNI
   if (features.avx512_vnni) out.push_back(Isa::kAvx512Vnni);
   if (features.avx512_bf16) out.push_back(Isa::kAvx512Bf16);
+#endif
+#ifndef TUTTI_WITHOUT_AMX
   if (features.amx && RequestTiles()) out.push_back(Isa::kAmx);
+#endif
 }
 
 bool IsAmd() {

@@ -23,9 +23,9 @@ enum class Isa {
 std::string_view IsaName(Isa isa);
 std::optional<Isa> IsaFromName(std::string_view name);  // exact; the inverse of IsaName
 
-// The instruction sets that this machine and its operating system can run, ascending; kScalar is
-// always first. Asks Linux for the tiles' state for this process, as it must be before the first
-// use.
+// The instruction sets that this machine and its operating system can run and that were built
+// (TUTTI_KERNELS), ascending; kScalar is always first. Asks Linux for the tiles' state for this
+// process, as it must be before the first use.
 std::vector<Isa> DetectIsas();
 
 // Whether the processor is AMD's (measured: Zen 4) rather than Intel's (measured: Cascade Lake) or

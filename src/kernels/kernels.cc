@@ -34,21 +34,29 @@ const KernelTable& KernelsFor(Isa isa) {
       return TableOf<ScalarGemmKernels, ScalarAttentionKernels, ScalarRowKernels,
                      ScalarSpanAttentionKernels, ScalarRecurrentKernels>(isa);
 #if defined(__x86_64__)
+#ifndef TUTTI_WITHOUT_AVX2
     case Isa::kAvx2:
       return TableOf<Avx2GemmKernels, Avx2AttentionKernels, Avx2RowKernels,
                      Avx2SpanAttentionKernels, Avx2RecurrentKernels>(isa);
+#endif
+#ifndef TUTTI_WITHOUT_AVXVNNI
     case Isa::kAvxVnni:
       return TableOf<AvxVnniGemmKernels, Avx2AttentionKernels, Avx2RowKernels,
                      Avx2SpanAttentionKernels, Avx2RecurrentKernels>(isa);
+#endif
+#ifndef TUTTI_WITHOUT_AVX512VNNI
     case Isa::kAvx512Vnni:
       return TableOf<Avx512VnniGemmKernels, Avx512VnniAttentionKernels, Avx512VnniRowKernels,
                      Avx512VnniSpanAttentionKernels, Avx512VnniRecurrentKernels>(isa);
     case Isa::kAvx512Bf16:
       return TableOf<Avx512Bf16GemmKernels, Avx512VnniAttentionKernels, Avx512VnniRowKernels,
                      Avx512VnniSpanAttentionKernels, Avx512VnniRecurrentKernels>(isa);
+#endif
+#ifndef TUTTI_WITHOUT_AMX
     case Isa::kAmx:
       return TableOf<AmxGemmKernels, AmxAttentionKernels, Avx512VnniRowKernels,
                      Avx512VnniSpanAttentionKernels, Avx512VnniRecurrentKernels>(isa);
+#endif
 #elif defined(__aarch64__)
     case Isa::kNeonDot:
       return TableOf<NeonDotGemmKernels, NeonAttentionKernels, NeonRowKernels,
@@ -57,7 +65,7 @@ const KernelTable& KernelsFor(Isa isa) {
       return TableOf<I8mmGemmKernels, NeonAttentionKernels, NeonRowKernels,
                      NeonSpanAttentionKernels, NeonRecurrentKernels>(isa);
 #endif
-    default:  // of another architecture
+    default:  // of another architecture, or not in this build
       break;
   }
   CHECK(false) << "instruction set " << static_cast<int>(isa);

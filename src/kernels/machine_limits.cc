@@ -22,23 +22,31 @@ PeakKernels PeaksFor(Isa isa) {
     case Isa::kScalar:
       return ScalarPeakKernels();
 #if defined(__x86_64__)
+#ifndef TUTTI_WITHOUT_AVX2
     case Isa::kAvx2:
       return Avx2PeakKernels();
+#endif
+#ifndef TUTTI_WITHOUT_AVXVNNI
     case Isa::kAvxVnni:
       return AvxVnniPeakKernels();
+#endif
+#ifndef TUTTI_WITHOUT_AVX512VNNI
     case Isa::kAvx512Vnni:
       return Avx512VnniPeakKernels();
     case Isa::kAvx512Bf16:
       return {Avx512VnniPeakKernels().int8, Avx512VnniPeakKernels().float32, Avx512Bf16Peak};
+#endif
+#ifndef TUTTI_WITHOUT_AMX
     case Isa::kAmx:
       return {AmxInt8Peak, Avx512VnniPeakKernels().float32, AmxBf16Peak};
+#endif
 #elif defined(__aarch64__)
     case Isa::kNeonDot:
       return NeonDotPeakKernels();
     case Isa::kI8mm:
       return I8mmPeakKernels();
 #endif
-    default:  // of another architecture
+    default:  // of another architecture, or not in this build
       break;
   }
   CHECK(false) << "instruction set " << static_cast<int>(isa);

@@ -19,6 +19,11 @@ namespace {
 using enum OptionType;
 using enum OptionGroup;
 
+#ifdef TUTTI_WITHOUT_GRPC
+constexpr const char* kGrpcPort = "0";
+#else
+constexpr const char* kGrpcPort = "8081";
+#endif
 constexpr int64_t kGiB = int64_t{1} << 30;
 constexpr int64_t kMaxOfALimit = int64_t{1} << 40;  // limits::kMaxUnits
 
@@ -151,7 +156,7 @@ constexpr std::array kOptions = std::to_array<OptionSpec>({
     {"port", kInt, kServer, "8080", "HTTP port; 0 = a free one, printed at start", 0, 65535},
     {"ollama-port", kInt, kServer, "0",
      "second HTTP port for clients of Ollama's API, usually 11434; 0 = off", 0, 65535},
-    {"grpc-port", kInt, kServer, "8081", "gRPC port (KServe v2); 0 = off", 0, 65535},
+    {"grpc-port", kInt, kServer, kGrpcPort, "gRPC port (KServe v2); 0 = off", 0, 65535},
     {"grpc.handlers", kInt, kServer, "10", "gRPC calls prepared at once", 1, 1024},
     {"grpc.message_bytes", kSize, kServer, "8MiB",
      "maximum size of a gRPC message, also after decompression", 1 << 20, int64_t{1} << 30},

@@ -44,6 +44,11 @@ Result<std::optional<BrokerOptions>> BrokerFromSettings(const Settings& settings
   if (!url.ok()) return BadBroker("broker.url", url.status().message());
   options.access.url = *std::move(url);
   const bool redis = options.access.url.kind == broker::BrokerKind::kRedis;
+  if (!redis && !broker::RabbitMqIsBuilt()) {
+    return BadBroker("broker.backend",
+                     "= rabbitmq cannot be used: this program was built without it "
+                     "(TUTTI_RABBITMQ=OFF)");
+  }
   if (redis != (backend == "redis")) {
     return BadBroker("broker.url", redis ? "names a Redis: set broker.backend = redis"
                                          : "names a RabbitMQ: set broker.backend = rabbitmq");

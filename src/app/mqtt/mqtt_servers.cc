@@ -1,48 +1,25 @@
 #include "app/mqtt/mqtt_servers.h"
 
-#include <algorithm>
-#include <array>
 #include <chrono>
 #include <random>
 #include <utility>
 
 #include "app/config/auth_options.h"
+#include "app/config/mqtt_projects.h"
 #include "app/config/options.h"
+#include "app/mqtt/mqtt_login.h"
+#include "app/mqtt/mqtt_metrics.h"
 #include "app/version.h"
 #include "base/clock.h"
 #include "base/url.h"
+#include "server/mqtt/bridge/bridge.h"
 #include "server/mqtt/chat/profile.h"
 #include "server/mqtt/chat/topics.h"
+#include "server/mqtt/listener/listener.h"
 #include "services/auth/grant.h"
 #include "services/auth/principal.h"
 
 namespace tutti::app {
-
-MqttRates::MqttRates(const std::vector<MqttProject>& projects, std::string tenant,
-                     const Clock* clock, std::function<int64_t()> unix_s)
-    : tenant_(std::move(tenant)),
-      clock_(*clock),
-      limiter_({}, clock, std::move(unix_s)),
-      tidied_(clock->Now()) {
-  for (const MqttProject& project : projects) {
-    if (project.rate.limit > 0) rates_[project.name] = project.rate;
-  }
-}
-
-Result<sessions::Admitted> MqttRates::Admit(const sessions::SessionKey& key) {
-  const auto rate = rates_.find(key.project);
-  if (rate == rates_.end() || key.tenant != tenant_) return sessions::Admitted();
-  if (const TimePoint now = clock_.Now(); now - tidied_ >= std::chrono::minutes(1)) {
-    tidied_ = now;
-    (void)limiter_.DropIdle();
-  }
-  const std::string name = key.project + "\n" + key.session;
-  const std::array subjects = {
-      limits::Subject{limits::SubjectKind::kSession, name, limits::Rules{.window = rate->second}}};
-  ASSIGN_OR_RETURN(limits::Reservation reservation, limiter_.Reserve(subjects, {}));
-  return sessions::Admitted(
-      [held = std::make_shared<limits::Reservation>(std::move(reservation))] { held->Settle(0); });
-}
 
 namespace {
 
@@ -130,12 +107,44 @@ Status CheckSettings(const Settings& settings) {
   return OkStatus();
 }
 
-}  // namespace
+// The servers that the settings ask for.
+class MadeServers final : public MqttServers {
+ public:
+  // Errors: as MqttServers::Create().
+  static Result<std::unique_ptr<MadeServers>> Make(const Settings& settings,
+                                                   const Dependencies& dependencies);
+  ~MadeServers() override { Stop(); }
 
-Result<std::unique_ptr<MqttServers>> MqttServers::Create(const Settings& settings,
-                                                         const Dependencies& deps) {
+  Status Start() override;
+  Result<std::function<void()>> LoadTls(const Settings& settings) override;
+  std::string addresses() const override;
+  LiveReport::ListClients client_list() const override;
+  void Announce() override;
+  void Revoke(const std::string& credential) override;
+  void Resume() override;
+  void Stop() override;
+
+ private:
+  MadeServers() = default;
+  std::string ListenerAddresses() const;
+
+  std::unique_ptr<MqttLogin> login_;
+  std::shared_ptr<mqtt::listener::Listener> listener_;  // a scrape may hold it too
+  std::unique_ptr<mqtt::bridge::Bridge> bridge_;
+  std::shared_ptr<mqtt::chat::Profile> at_listener_, at_broker_;
+  std::vector<Collectors> metrics_;
+  std::string host_;
+  bool tls_ = false;    // of the listener
+  std::string broker_;  // its URL; empty: none
+  Logger* log_ = nullptr;
+  bool started_ = false;
+  std::shared_ptr<const void> listening_;  // to revocations; goes before the listener
+};
+
+Result<std::unique_ptr<MadeServers>> MadeServers::Make(const Settings& settings,
+                                                       const Dependencies& deps) {
   RETURN_IF_ERROR(CheckSettings(settings));
-  std::unique_ptr<MqttServers> servers(new MqttServers());
+  std::unique_ptr<MadeServers> servers(new MadeServers());
   servers->log_ = deps.log;
   // Listener and bridge refuse addresses other than loopback without TLS, because the project
   // profile requires it.
@@ -222,18 +231,16 @@ Result<std::unique_ptr<MqttServers>> MqttServers::Create(const Settings& setting
   return servers;
 }
 
-MqttServers::~MqttServers() { Stop(); }
-
-void MqttServers::Revoke(const std::string& credential) {
+void MadeServers::Revoke(const std::string& credential) {
   if (listener_ != nullptr) listener_->Revoke(credential);
 }
 
-Result<std::function<void()>> MqttServers::LoadTls(const Settings& settings) {
+Result<std::function<void()>> MadeServers::LoadTls(const Settings& settings) {
   if (listener_ == nullptr) return std::function<void()>([] {});
   return listener_->LoadTls(ListenerOf(settings));
 }
 
-Status MqttServers::Start() {
+Status MadeServers::Start() {
   started_ = true;
   if (listener_ != nullptr) {
     RETURN_IF_ERROR(listener_->Start());
@@ -247,13 +254,13 @@ Status MqttServers::Start() {
   return OkStatus();
 }
 
-std::string MqttServers::addresses() const {
+std::string MadeServers::addresses() const {
   std::string text = ListenerAddresses();
   if (!broker_.empty()) text += " and through the broker " + broker_;
   return text;
 }
 
-std::string MqttServers::ListenerAddresses() const {
+std::string MadeServers::ListenerAddresses() const {
   if (listener_ == nullptr) return "";
   const std::string host = host_.find(':') == std::string::npos ? host_ : "[" + host_ + "]";
   std::string text;
@@ -266,7 +273,7 @@ std::string MqttServers::ListenerAddresses() const {
   return text;
 }
 
-LiveReport::ListClients MqttServers::client_list() const {
+LiveReport::ListClients MadeServers::client_list() const {
   if (listener_ == nullptr) return nullptr;
   return [known = std::weak_ptr(listener_)](size_t max, const auto& done) {
     const std::shared_ptr<mqtt::listener::Listener> listener = known.lock();
@@ -289,17 +296,17 @@ LiveReport::ListClients MqttServers::client_list() const {
   };
 }
 
-void MqttServers::Announce() {
+void MadeServers::Announce() {
   if (at_listener_ != nullptr) at_listener_->Announce();
   if (at_broker_ != nullptr) at_broker_->Announce();
 }
 
-void MqttServers::Resume() {
+void MadeServers::Resume() {
   if (at_listener_ != nullptr) at_listener_->Resume();
   if (at_broker_ != nullptr) at_broker_->Resume();
 }
 
-void MqttServers::Stop() {
+void MadeServers::Stop() {
   if (!std::exchange(started_, false)) return;
   if (at_listener_ != nullptr) at_listener_->Stop();
   if (at_broker_ != nullptr) at_broker_->Stop();
@@ -307,6 +314,15 @@ void MqttServers::Stop() {
   if (bridge_ == nullptr) return;
   if (const Status status = bridge_->Stop(std::chrono::seconds(2)); !status.ok())
     log_->Warn("mqtt.send_failed", {{"why", status.message()}});
+}
+
+}  // namespace
+
+Result<std::unique_ptr<MqttServers>> MqttServers::Create(const Settings& settings,
+                                                         const Dependencies& dependencies) {
+  ASSIGN_OR_RETURN(std::unique_ptr<MqttServers> servers,
+                   MadeServers::Make(settings, dependencies));
+  return servers;
 }
 
 }  // namespace tutti::app

@@ -1,56 +1,23 @@
-// Chat over MQTT, made from the settings: its servers (MqttServers), and the rates of its sessions
-// (MqttRates).
+// The servers of chat over MQTT, made from the settings (MqttServers).
 #pragma once
 
-#include <cstdint>
 #include <functional>
-#include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
-#include "app/config/mqtt_projects.h"
 #include "app/config/settings.h"
 #include "app/live_report.h"
-#include "app/mqtt/mqtt_login.h"
 #include "app/service_metrics.h"
 #include "app/state.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/status.h"
-#include "server/mqtt/bridge/bridge.h"
-#include "server/mqtt/chat/profile.h"
-#include "server/mqtt/listener/listener.h"
-#include "services/limits/limiter.h"
 #include "services/sessions/history.h"
 #include "services/sessions/message.h"
 #include "telemetry/metrics.h"
 
 namespace tutti::app {
-
-// Rate limits of sessions, from the `rate` of their project in the settings.
-//
-// All protocols share one object, so that a session cannot double its rate by using two of them.
-// Sessions of other tenants or without a configured project are not limited. Used on the sessions'
-// strand only.
-class MqttRates {
- public:
-  // `tenant`: the projects'. `clock` outlives it; `unix_s`: the wall clock.
-  MqttRates(const std::vector<MqttProject>& projects, std::string tenant, const Clock* clock,
-            std::function<int64_t()> unix_s);
-
-  // Counts one message of the session. The count becomes final when the returned function is called
-  // and is reverted if that function is destroyed without a call. Errors: rate_limit_exceeded, with
-  // retry-after; overloaded (too many sessions).
-  Result<sessions::Admitted> Admit(const sessions::SessionKey& key);
-
- private:
-  const std::string tenant_;
-  std::map<std::string, limits::Window> rates_;  // by project; those that have one
-  const Clock& clock_;
-  limits::Limiter limiter_;
-  TimePoint tidied_;
-};
 
 // The built-in listener, the client of an external broker, or both, each with the configured
 // profiles. Made before the servers start; the services must outlive it. For use by one thread.
@@ -68,37 +35,21 @@ class MqttServers {
   // option at fault.
   static Result<std::unique_ptr<MqttServers>> Create(const Settings& settings,
                                                      const Dependencies& dependencies);
-  ~MqttServers();  // Stop()
+  virtual ~MqttServers() = default;  // Stop()
 
   // Errors: those of Listener::Start.
-  Status Start();
+  virtual Status Start() = 0;
   // As Listener::LoadTls(), with the files of `settings`; does nothing without a listener.
-  Result<std::function<void()>> LoadTls(const Settings& settings);
+  virtual Result<std::function<void()>> LoadTls(const Settings& settings) = 0;
   // " and mqtt://127.0.0.1:1883, and through mqtts://broker:8883", or nothing; after Start().
-  std::string addresses() const;
+  virtual std::string addresses() const = 0;
   // Lists the clients of the listener; null without one.
-  LiveReport::ListClients client_list() const;
-  void Announce();  // publishes the status topic again after the served models changed
+  virtual LiveReport::ListClients client_list() const = 0;
+  virtual void Announce() = 0;  // publishes the status topic again after the served models changed
   // Ends the connections of a credential that is no longer valid.
-  void Revoke(const std::string& credential);
-  void Resume();  // delivers replies of an earlier process; after the models are loaded
-  void Stop();    // publishes that the server is offline, and stops. Idempotent
-
- private:
-  MqttServers() = default;
-  std::string ListenerAddresses() const;
-
-  std::unique_ptr<MqttLogin> login_;
-  std::shared_ptr<mqtt::listener::Listener> listener_;  // a scrape may hold it too
-  std::unique_ptr<mqtt::bridge::Bridge> bridge_;
-  std::shared_ptr<mqtt::chat::Profile> at_listener_, at_broker_;
-  std::vector<Collectors> metrics_;
-  std::string host_;
-  bool tls_ = false;    // of the listener
-  std::string broker_;  // its URL; empty: none
-  Logger* log_ = nullptr;
-  bool started_ = false;
-  std::shared_ptr<const void> listening_;  // to revocations; goes before the listener
+  virtual void Revoke(const std::string& credential) = 0;
+  virtual void Resume() = 0;  // delivers replies of an earlier process; after the models are loaded
+  virtual void Stop() = 0;    // publishes that the server is offline, and stops. Idempotent
 };
 
 }  // namespace tutti::app

@@ -11,8 +11,8 @@
 #include "base/log.h"
 #include "base/status.h"
 #include "broker/broker.h"
+#include "cluster/grpc/worker_link.h"
 #include "cluster/relay.h"
-#include "cluster/worker_link.h"
 
 namespace tutti::cluster {
 

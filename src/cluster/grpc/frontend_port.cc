@@ -1,5 +1,5 @@
 // clang-format off: first
-#include "cluster/grpc_library.h"
+#include "cluster/grpc/grpc_library.h"
 // clang-format on
 #include <sys/stat.h>
 #include <unistd.h>
@@ -12,7 +12,7 @@
 
 #include "base/mutex.h"
 #include "base/threads.h"
-#include "cluster/frontend_port.h"
+#include "cluster/grpc/frontend_port.h"
 #include "cluster/inference_codec.h"
 
 namespace tutti::cluster {
@@ -250,6 +250,8 @@ class Port final : public FrontendPort {
 };
 
 }  // namespace
+
+Status FrontendPort::CheckBuilt() { return OkStatus(); }
 
 Result<std::unique_ptr<FrontendPort>> FrontendPort::Open(const std::string& path,
                                                          WorkerPool& pool) {

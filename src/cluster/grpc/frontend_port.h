@@ -16,6 +16,8 @@ namespace tutti::cluster {
 
 class FrontendPort {
  public:
+  // Error: invalid_value (role), if this program was built without it (TUTTI_GRPC).
+  static Status CheckBuilt();
   // `path`: path of the socket; a file left there by an earlier process is deleted. `pool` outlives
   // the port. Errors: invalid_value (the path is too long), io_error, overloaded (no thread).
   static Result<std::unique_ptr<FrontendPort>> Open(const std::string& path, WorkerPool& pool);

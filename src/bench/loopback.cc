@@ -1,4 +1,4 @@
-#include "app/loopback.h"
+#include "bench/loopback.h"
 
 #include <system_error>
 #include <utility>
@@ -8,7 +8,7 @@
 #include "app/version.h"
 #include "base/clock.h"
 
-namespace tutti::app {
+namespace tutti::bench {
 namespace {
 
 constexpr char kPrefix[] = "llm/v1", kTenant[] = "default";
@@ -37,7 +37,7 @@ Options OnFreePort() {
 http::HttpOptions QuietHttp() {
   http::HttpOptions options = OnFreePort<http::HttpOptions>();
   options.access_log = false;
-  options.version = kVersion;
+  options.version = app::kVersion;
   return options;
 }
 
@@ -46,10 +46,10 @@ Result<api::CallerRef> CallerOf(const std::string&, const std::string& tenant) {
   return std::make_shared<const api::Caller>(api::Caller{.tenant = tenant});
 }
 
-std::vector<MqttProject> Named(const std::vector<std::string>& names) {
-  std::vector<MqttProject> projects;
+std::vector<app::MqttProject> Named(const std::vector<std::string>& names) {
+  std::vector<app::MqttProject> projects;
   for (const std::string& name : names) {
-    MqttProject project;
+    app::MqttProject project;
     project.name = name;
     project.rate.limit = 0;
     projects.push_back(std::move(project));
@@ -60,7 +60,7 @@ std::vector<MqttProject> Named(const std::vector<std::string>& names) {
 }  // namespace
 
 Result<LoopbackAccounts> LoopbackAccounts::Open(const std::string& folder) {
-  const std::vector<store::Migration> tables = StoreTables();
+  const std::vector<store::Migration> tables = app::StoreTables();
   LoopbackAccounts open;
   ASSIGN_OR_RETURN(open.store, store::Store::Open({.folder = folder}, tables));
   ASSIGN_OR_RETURN(open.accounts, auth::Accounts::Open(open.store.get()));
@@ -68,10 +68,10 @@ Result<LoopbackAccounts> LoopbackAccounts::Open(const std::string& folder) {
   return open;
 }
 
-GrpcLoopback::GrpcLoopback(LocalInference& inference, LoopbackAccounts accounts)
+GrpcLoopback::GrpcLoopback(app::LocalInference& inference, LoopbackAccounts accounts)
     : accounts_(std::move(accounts)),
       repository_(
-          {.server_version = kVersion},
+          {.server_version = app::kVersion},
           {.inference = &inference.gateway(), .health = &inference, .clock = &inference.clock()}),
       server_(OnFreePort<rpc::GrpcOptions>(), {.inference = &inference.gateway(),
                                                .authority = accounts_.authority.get(),
@@ -79,14 +79,14 @@ GrpcLoopback::GrpcLoopback(LocalInference& inference, LoopbackAccounts accounts)
                                                .repository = &repository_,
                                                .clock = &inference.clock()}) {}
 
-Result<std::unique_ptr<GrpcLoopback>> GrpcLoopback::Start(LocalInference& inference) {
+Result<std::unique_ptr<GrpcLoopback>> GrpcLoopback::Start(app::LocalInference& inference) {
   ASSIGN_OR_RETURN(LoopbackAccounts accounts, LoopbackAccounts::Open(/*folder=*/""));
   std::unique_ptr<GrpcLoopback> loopback(new GrpcLoopback(inference, std::move(accounts)));
   RETURN_IF_ERROR(loopback->server_.Start());
   return loopback;
 }
 
-ChatLoopback::ChatLoopback(LocalInference& inference, const Options& options,
+ChatLoopback::ChatLoopback(app::LocalInference& inference, const Options& options,
                            LoopbackAccounts accounts)
     : accounts_(std::move(accounts)),
       log_(LogLevel::kError, std::make_shared<NoLines>()),
@@ -94,7 +94,7 @@ ChatLoopback::ChatLoopback(LocalInference& inference, const Options& options,
       sessions_(Remembering(options.resident), inference.gateway(), *accounts_.store, responses_,
                 inference.clock(), &UnixSeconds),
       repository_(
-          {.server_version = kVersion},
+          {.server_version = app::kVersion},
           {.inference = &inference.gateway(), .health = &inference, .clock = &inference.clock()}),
       http_(QuietHttp(), {.inference = &inference.gateway(),
                           .authority = accounts_.authority.get(),
@@ -115,7 +115,7 @@ ChatLoopback::~ChatLoopback() {
   profile_.reset();
 }
 
-Result<std::unique_ptr<ChatLoopback>> ChatLoopback::Start(LocalInference& inference,
+Result<std::unique_ptr<ChatLoopback>> ChatLoopback::Start(app::LocalInference& inference,
                                                           const Options& options) {
   ASSIGN_OR_RETURN(LoopbackAccounts accounts, LoopbackAccounts::Open(options.store_folder));
   try {
@@ -128,12 +128,12 @@ Result<std::unique_ptr<ChatLoopback>> ChatLoopback::Start(LocalInference& infere
   }
 }
 
-Status ChatLoopback::Serve(LocalInference& inference, const Options& options) {
+Status ChatLoopback::Serve(app::LocalInference& inference, const Options& options) {
   mqtt::chat::ProfileOptions profile;
   profile.prefix = kPrefix;
   profile.node = "bench";
   profile.tenant = kTenant;
-  profile.version = kVersion;
+  profile.version = app::kVersion;
   for (const std::string& name : options.projects) {
     mqtt::chat::ProjectSettings project;
     project.name = name;
@@ -157,4 +157,4 @@ Status ChatLoopback::Serve(LocalInference& inference, const Options& options) {
   return OkStatus();
 }
 
-}  // namespace tutti::app
+}  // namespace tutti::bench

@@ -1,5 +1,5 @@
-// Servers on free local ports in front of a LocalInference, for benchmarks. No authentication, no
-// log.
+// Servers on free local ports in front of a app::LocalInference, for benchmarks. No authentication,
+// no log.
 //
 // For use by one thread; any thread may call hold_times() and connections().
 #pragma once
@@ -22,7 +22,7 @@
 #include "store/store.h"
 #include "telemetry/metrics.h"
 
-namespace tutti::app {
+namespace tutti::bench {
 
 // A store without keys and users: every program on this machine may call.
 struct LoopbackAccounts {
@@ -38,13 +38,13 @@ struct LoopbackAccounts {
 class GrpcLoopback {
  public:
   // `inference` outlives it. Errors: io_error, overloaded.
-  static Result<std::unique_ptr<GrpcLoopback>> Start(LocalInference& inference);
+  static Result<std::unique_ptr<GrpcLoopback>> Start(app::LocalInference& inference);
 
   std::string address() const { return server_.address(); }  // "grpc://127.0.0.1:40001"
   int connections() const { return server_.open_connections(); }
 
  private:
-  GrpcLoopback(LocalInference& inference, LoopbackAccounts accounts);
+  GrpcLoopback(app::LocalInference& inference, LoopbackAccounts accounts);
 
   const LoopbackAccounts accounts_;
   kserve::Repository repository_;
@@ -62,7 +62,7 @@ class ChatLoopback {
   };
 
   // `inference` outlives it. Errors: io_error, overloaded; those of the store.
-  static Result<std::unique_ptr<ChatLoopback>> Start(LocalInference& inference,
+  static Result<std::unique_ptr<ChatLoopback>> Start(app::LocalInference& inference,
                                                      const Options& options);
   ~ChatLoopback();
 
@@ -72,8 +72,8 @@ class ChatLoopback {
   const responses::HoldTimes& hold_times() const { return sessions_.hold_times(); }
 
  private:
-  ChatLoopback(LocalInference& inference, const Options& options, LoopbackAccounts accounts);
-  Status Serve(LocalInference& inference, const Options& options);
+  ChatLoopback(app::LocalInference& inference, const Options& options, LoopbackAccounts accounts);
+  Status Serve(app::LocalInference& inference, const Options& options);
 
   const LoopbackAccounts accounts_;
   Logger log_;
@@ -82,9 +82,9 @@ class ChatLoopback {
   sessions::Sessions sessions_;
   kserve::Repository repository_;
   http::HttpServer http_;
-  MqttLogin login_;
+  app::MqttLogin login_;
   mqtt::listener::Listener listener_;
   std::unique_ptr<mqtt::chat::Profile> profile_;
 };
 
-}  // namespace tutti::app
+}  // namespace tutti::bench

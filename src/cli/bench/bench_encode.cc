@@ -1,4 +1,4 @@
-#include "cli/bench_encode.h"
+#include "cli/bench/bench_encode.h"
 
 #include <algorithm>
 #include <limits>

@@ -1,8 +1,8 @@
+#include "app/session_rates.h"
+
 #include <gtest/gtest.h>
 
 #include <chrono>
-
-#include "app/mqtt/mqtt_servers.h"
 
 namespace tutti::app {
 namespace {
@@ -10,7 +10,7 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-class MqttRatesTest : public ::testing::Test {
+class SessionRatesTest : public ::testing::Test {
  protected:
   static MqttProject Project(const std::string& name, int limit, Duration period) {
     MqttProject project;
@@ -36,15 +36,15 @@ class MqttRatesTest : public ::testing::Test {
   }
 
   ManualClock clock_;
-  MqttRates rates_{{Project("driving", 20, seconds(60)), Project("slow", 1, seconds(10)),
-                    Project("free", 0, seconds(0))},
-                   "home",
-                   &clock_,
-                   [] { return int64_t{1'700'000'000}; }};
+  SessionRates rates_{{Project("driving", 20, seconds(60)), Project("slow", 1, seconds(10)),
+                       Project("free", 0, seconds(0))},
+                      "home",
+                      &clock_,
+                      [] { return int64_t{1'700'000'000}; }};
 };
 
 // U30.
-TEST_F(MqttRatesTest, The21stWithin60SecondsIsRefusedUntilExactlyTheWindowHasSlid) {
+TEST_F(SessionRatesTest, The21stWithin60SecondsIsRefusedUntilExactlyTheWindowHasSlid) {
   for (int i = 0; i < 20; ++i) {
     EXPECT_TRUE(Takes(Key("a")).ok()) << i;
     clock_.Advance(seconds(2));
@@ -63,12 +63,12 @@ TEST_F(MqttRatesTest, The21stWithin60SecondsIsRefusedUntilExactlyTheWindowHasSli
   EXPECT_EQ(Passing(Key("a"), 30), 20);
 }
 
-TEST_F(MqttRatesTest, WhatIsRefusedAfterAllDoesNotCount) {
+TEST_F(SessionRatesTest, WhatIsRefusedAfterAllDoesNotCount) {
   for (int i = 0; i < 30; ++i) EXPECT_TRUE(rates_.Admit(Key("a")).ok()) << i;
   EXPECT_EQ(Passing(Key("a"), 21), 20);
 }
 
-TEST_F(MqttRatesTest, EachProjectHasItsRateAndSomeHaveNone) {
+TEST_F(SessionRatesTest, EachProjectHasItsRateAndSomeHaveNone) {
   EXPECT_EQ(Passing(Key("a", "slow"), 3), 1);
   EXPECT_EQ(Passing(Key("a", "driving"), 3), 3) << "the same session id elsewhere";
   EXPECT_EQ(Passing(Key("a", "free"), 1000), 1000);
@@ -76,7 +76,7 @@ TEST_F(MqttRatesTest, EachProjectHasItsRateAndSomeHaveNone) {
   EXPECT_EQ(Passing(Key("a", "slow", "away"), 1000), 1000) << "another tenant's";
 }
 
-TEST_F(MqttRatesTest, WhoAskedLongAgoIsForgottenAndNobodyElse) {
+TEST_F(SessionRatesTest, WhoAskedLongAgoIsForgottenAndNobodyElse) {
   EXPECT_EQ(Passing(Key("a"), 20), 20);
   for (int i = 0; i < 1000; ++i) EXPECT_TRUE(Takes(Key("s" + std::to_string(i))).ok());
   clock_.Advance(seconds(59));

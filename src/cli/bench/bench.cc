@@ -29,7 +29,7 @@
 #include "bench/serve_load.h"
 #include "bench/speculation.h"
 #include "bench/strategies.h"
-#include "cli/bench_encode.h"
+#include "cli/bench/bench_encode.h"
 #include "cli/command_line.h"
 #include "cli/number_option.h"
 #include "cli/report.h"

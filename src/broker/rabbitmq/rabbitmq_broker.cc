@@ -1,7 +1,14 @@
+#if __has_include(<rabbitmq-c/amqp.h>)  // from Debian 13 on
+#include <rabbitmq-c/amqp.h>
+#include <rabbitmq-c/framing.h>
+#include <rabbitmq-c/ssl_socket.h>
+#include <rabbitmq-c/tcp_socket.h>
+#else
 #include <amqp.h>
 #include <amqp_framing.h>
 #include <amqp_ssl_socket.h>
 #include <amqp_tcp_socket.h>
+#endif
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
@@ -229,6 +236,8 @@ class RabbitMqBroker final : public ThreadBroker {
 };
 
 }  // namespace
+
+bool RabbitMqIsBuilt() { return true; }
 
 std::unique_ptr<Broker> MakeRabbitMq(Access access) {
   return std::make_unique<RabbitMqBroker>(std::move(access));

@@ -1,5 +1,5 @@
 // clang-format off: first
-#include "cluster/grpc_library.h"
+#include "cluster/grpc/grpc_library.h"
 // clang-format on
 #include <algorithm>
 #include <atomic>
@@ -10,10 +10,10 @@
 
 #include "base/mutex.h"
 #include "base/threads.h"
-#include "cluster/frontend_port.h"
+#include "cluster/grpc/frontend_port.h"
+#include "cluster/grpc/worker_link.h"
 #include "cluster/inference_codec.h"
 #include "cluster/relay.h"
-#include "cluster/worker_link.h"
 #include "cluster/worker_pool.h"
 
 namespace tutti::cluster {

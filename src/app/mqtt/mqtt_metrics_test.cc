@@ -1,9 +1,9 @@
+#include "app/mqtt/mqtt_metrics.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <chrono>
-
-#include "app/service_metrics.h"
 
 namespace tutti::app {
 namespace {
