@@ -77,7 +77,7 @@ class [[nodiscard]] Status {
   // For protocols whose errors carry these numbers in addition to the message.
   std::optional<Excess> excess() const;
 
-  // Of errors only; what is added to OK is lost.
+  // For errors; what is added to OK is lost.
   Status&& WithParam(std::string param) &&;
   Status&& WithRetryAfter(std::chrono::milliseconds wait) &&;
   Status&& WithExcess(int64_t asked, int64_t most) &&;

@@ -320,8 +320,7 @@ void MadeServers::Stop() {
 
 Result<std::unique_ptr<MqttServers>> MqttServers::Create(const Settings& settings,
                                                          const Dependencies& dependencies) {
-  ASSIGN_OR_RETURN(std::unique_ptr<MqttServers> servers,
-                   MadeServers::Make(settings, dependencies));
+  ASSIGN_OR_RETURN(std::unique_ptr<MqttServers> servers, MadeServers::Make(settings, dependencies));
   return servers;
 }
 
