@@ -8,6 +8,7 @@ It runs as user 65532. Models and the store are in /var/cache/tutti and /var/lib
 """
 import argparse
 import datetime
+import json
 import os
 import pathlib
 import platform
@@ -25,6 +26,7 @@ import small_icu  # noqa: E402
 
 ROOT = packing.ROOT
 USER = 65532
+NAME = f"tutti:{packing.version()}"  # for podman and docker
 CERTIFICATES = pathlib.Path("/etc/ssl/certs/ca-certificates.crt")
 OWN_FOLDERS = ["var/lib/tutti", "var/cache/tutti"]  # of the user
 CONFIGURATION = [
@@ -85,6 +87,21 @@ def labels() -> dict[str, str]:
     return {f"org.opencontainers.image.{name}": value for name, value in {**found, "revision": revision}.items() if value}
 
 
+def name_image(layout: pathlib.Path) -> None:
+    """Adds the names that engines take from an archive: containerd's annotation, and the list that `docker save` writes, for older Dockers."""
+    index = json.loads((layout / "index.json").read_text())
+    (entry,) = index["manifests"]
+    entry["annotations"]["io.containerd.image.name"] = f"docker.io/library/{NAME}"
+    (layout / "index.json").write_text(json.dumps(index, separators=(",", ":")))
+
+    def blob(descriptor: dict) -> str:
+        return "blobs/" + descriptor["digest"].replace(":", "/")
+
+    manifest = json.loads((layout / blob(entry)).read_text())
+    listed = [{"Config": blob(manifest["config"]), "RepoTags": [NAME], "Layers": [blob(layer) for layer in manifest["layers"]]}]
+    (layout / "manifest.json").write_text(json.dumps(listed, separators=(",", ":")))
+
+
 def make(build: pathlib.Path, out: pathlib.Path, environment: dict[str, str]) -> pathlib.Path:
     architecture = {"x86_64": "amd64", "aarch64": "arm64"}[platform.machine()]
     created = datetime.datetime.fromtimestamp(packing.commit_time(), datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
@@ -97,7 +114,7 @@ def make(build: pathlib.Path, out: pathlib.Path, environment: dict[str, str]) ->
         layer = pathlib.Path(folder, "layer.tar")
         with open(layer, "wb") as file:
             packing.write_tar(file, root, owners={name: USER for name in OWN_FOLDERS}, modes={"tmp": 0o1777})
-        image = f"{layout}:{packing.version()}"
+        image = f"{layout}:{NAME}"
         packing.run("umoci", "init", "--layout", layout)
         packing.run("umoci", "new", "--image", image)
         packing.run("umoci", "raw", "add-layer", "--image", image, "--history.created", created, "--history.created_by", "make image", layer)
@@ -105,6 +122,7 @@ def make(build: pathlib.Path, out: pathlib.Path, environment: dict[str, str]) ->
         packing.run("umoci", "config", "--image", image, "--created", created, "--architecture", architecture, "--os", "linux",
                     "--no-history", *CONFIGURATION, *words)
         packing.run("umoci", "gc", "--layout", layout)
+        name_image(layout)
         with open(path, "wb") as file:
             packing.write_tar(file, layout)
     return path

@@ -217,10 +217,14 @@ def check_image(build, folder):
     layout.mkdir()
     call("tar", "xf", path, "-C", layout)
     (manifest,) = json.loads((layout / "index.json").read_text())["manifests"]
+    name = f"tutti:{packing.version()}"
+    assert manifest["annotations"]["org.opencontainers.image.ref.name"] == name, manifest
+    (listed,) = json.loads((layout / "manifest.json").read_text())  # as `docker save` writes it
+    assert listed["RepoTags"] == [name] and all((layout / path).exists() for path in [listed["Config"], *listed["Layers"]]), listed
     config = blob(layout, blob(layout, manifest)["config"])["config"]
     assert (config["User"], config["Entrypoint"], config["Cmd"]) == ("65532:65532", ["/usr/bin/tutti"], ["serve"]), config
     sudo = [] if os.geteuid() == 0 else ["sudo"]
-    call(*sudo, "umoci", "raw", "unpack", "--image", f"{layout}:{packing.version()}", root)
+    call(*sudo, "umoci", "raw", "unpack", "--image", f"{layout}:{name}", root)
     files = files_of(root)
     assert [name for name in files if not IMAGE_PLACES.match(name)] == [], files
     own = sorted(str(each.relative_to(root)) for each in root.rglob("*") if each.stat().st_uid != 0)
