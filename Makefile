@@ -4,7 +4,7 @@ SHELL := /bin/bash
 PRESET ?= release
 ARGS ?=
 
-.PHONY: help deps test-deps build build-dev models test-models serve test e2e test-clients check-asan check-tsan sim fuzz bench bench-peers bench-structured-peers bench-served bench-mqtt-peers bench-encoder-peers package image wheel docs-site install ranks fmt tidy soak
+.PHONY: help deps test-deps build build-dev models test-models serve test e2e test-clients check-asan check-tsan check-ship sim fuzz bench bench-peers bench-structured-peers bench-served bench-mqtt-peers bench-encoder-peers package image wheel docs-site install ranks fmt tidy soak
 
 help:  ## this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -72,6 +72,10 @@ check-tsan: test-deps test-models  ## the suite under ThreadSanitizer, but for g
 	@TSAN_OPTIONS="suppressions=$(CURDIR)/tests/tsan.supp halt_on_error=1" build/tsan/src/cluster/cluster_test --gtest_filter='-WorkerPoolTest.*'
 	@TSAN_OPTIONS="suppressions=$(CURDIR)/tests/tsan.supp halt_on_error=1" build/tsan/src/bench/bench_test --gtest_filter='-GrpcLoadModelTest.*'
 	@TSAN_OPTIONS="suppressions=$(CURDIR)/tests/tsan.supp halt_on_error=1" tools/run_tests.py build/tsan --shorten --but '$(UNSANITIZED_THREADS)'
+
+check-ship: test-deps test-models  ## before a release, at most 60 minutes: packages, image, wheel and site, then all of tests/ship/; ARGS="--only packages,site"
+	@tools/install_deps.sh cmake/packages.txt cmake/packages-package.txt cmake/packages-ship.txt
+	@tests/ship/run.py --build build/$(PRESET) $(ARGS)
 
 sim: test-deps  ## a million simulated schedules of the engine (about ten minutes on two cores)
 	@tools/build.sh $(PRESET) engine_sim

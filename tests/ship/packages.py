@@ -77,8 +77,8 @@ def new_files(root, before):
 
 
 class Checks:
-    def __init__(self, build, work, page):
-        self.build, self.work, self.page = build, work, page
+    def __init__(self, build, work, page, uncached):
+        self.build, self.work, self.page, self.uncached = build, work, page, uncached
         self.package = build / "package"
         self.cache = work.parent / "roots"
 
@@ -347,12 +347,13 @@ class Checks:
         changed = call("git", "-C", ROOT, "status", "--porcelain", "--untracked-files=no")
         expect(changed == "", "commit first: a second build has the commit alone:", changed)
         revision = call("git", "-C", ROOT, "rev-parse", "HEAD").strip()
-        with_folder = self.work / "another folder"
-        call("git", "clone", "--quiet", "--shared", "--no-checkout", ROOT, with_folder)
-        call("git", "-C", with_folder, "checkout", "--quiet", revision)
+        second = self.work / "another-folder"
+        call("git", "clone", "--quiet", "--shared", "--no-checkout", ROOT, second)
+        call("git", "-C", second, "checkout", "--quiet", revision)
         sums = []
-        for source in (ROOT, with_folder):
-            call("tools/build.sh", "release", "tutti", "tutti_shared", "tutti_wheel_program", cwd=source)
+        for source in (ROOT, second):
+            environment = dict(os.environ, **({"CCACHE_DISABLE": "1"} if self.uncached and source == second else {}))
+            call("tools/build.sh", "release", "tutti", "tutti_shared", "tutti_wheel_program", cwd=source, env=environment)
             out = self.work / f"packed{len(sums)}"
             for tool in ("make_packages", "make_image", "make_wheel"):
                 call(sys.executable, source / f"tools/{tool}.py", "--build", source / "build/release", "--out", out / tool, cwd=source)
@@ -362,7 +363,8 @@ class Checks:
         expect(different == [], "two builds differ in", ", ".join(different))
         for name, digest in sums[0].items():
             say(f"reproducible: {name} {digest}")
-        say(f"reproducible: two builds of {revision[:12]} in two folders have equal bytes")
+        say(f"reproducible: two builds of {revision[:12]} in two folders have equal bytes; the second one "
+            f"{'compiled all' if self.uncached else 'took objects from the compiler cache where it had them, and linked and packed all'}")
 
 
 class Booted:
@@ -429,6 +431,7 @@ def parse(argv):
     parser.add_argument("--debian", default="12,13", help="versions of clean systems [12,13]")
     parser.add_argument("--only", metavar="KINDS", help="some of: " + ", ".join(KINDS))
     parser.add_argument("--reproducible", action="store_true", help="also builds the commit a second time and compares (minutes)")
+    parser.add_argument("--uncached", action="store_true", help="the second build compiles all (CCACHE_DISABLE)")
     arguments = parser.parse_args(argv)
     arguments.kinds = arguments.only.split(",") if arguments.only else [kind for kind in KINDS if kind != "reproducible" or arguments.reproducible]
     arguments.debians = arguments.debian.split(",")
@@ -453,7 +456,7 @@ def main():
     work = ROOT / "build" / "ship" / "work"
     shutil.rmtree(work, ignore_errors=True)
     work.mkdir(parents=True)
-    checks = Checks(arguments.build.resolve(), work, (ROOT / "docs/install.md").read_text())
+    checks = Checks(arguments.build.resolve(), work, (ROOT / "docs/install.md").read_text(), arguments.uncached)
     failures = 0
     for kind in arguments.kinds:
         for debian in arguments.debians if kind in ("deb", "tarball", "wheel") else [None]:
