@@ -51,9 +51,8 @@ std::vector<double> Times(const Figure& figure) {
   return times;
 }
 
-double Best(const std::vector<double>& times) {
-  return *std::min_element(times.begin(), times.end());
-}
+// Near the least time, but of the same meaning for few and for many samples.
+double Best(const std::vector<double>& times) { return Percentile(times, 10); }
 
 // The width of the middle half of the samples, as a share of their median.
 double MiddleHalf(const std::vector<double>& times) {
@@ -185,6 +184,18 @@ std::vector<std::string> Comparison::Slower() const {
   std::vector<std::string> names;
   for (const ComparedFigure& figure : figures) {
     if (figure.change == Change::kSlower) names.push_back(figure.after.Name());
+  }
+  return names;
+}
+
+std::vector<std::string> Comparison::Suspect() const {
+  std::vector<std::string> names;
+  for (const ComparedFigure& figure : figures) {
+    const bool few =
+        std::min(figure.before.samples.size(), figure.after.samples.size()) < kLeastSamples;
+    const bool unclear = figure.change == Change::kUndecided && !few && !busy;
+    if (figure.change == Change::kSlower || (unclear && figure.middle > 1 + threshold))
+      names.push_back(figure.after.Name());
   }
   return names;
 }

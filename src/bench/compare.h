@@ -5,13 +5,12 @@
 // most such noise makes samples worse, none better than the program can be. A figure is therefore
 // slower only if three tests agree (docs/decisions/0082):
 //   1. its middle: the median of all ratios of a sample now to a sample of the baseline;
-//   2. its best sample compared with the baseline's best, which noise reaches last;
+//   2. its best tenth (the 10th percentile of the times), which noise reaches last;
 //   3. the exact rank test of Mann and Whitney, one-sided, p <= 0.05.
 // 1 and 2 must exceed the threshold, after an allowance for a machine whose measured limits are
 // below the baseline's, and 1 also half the width of the middle half of either side's samples.
 // Nothing is judged if other programs used more than kBusyShare of the cores during one of the
-// runs. Before they report a figure as slower, callers measure again and judge all samples
-// together.
+// runs. Callers measure again while a figure is suspect, and judge all samples together.
 #pragma once
 
 #include <boost/json/object.hpp>
@@ -26,7 +25,7 @@ namespace tutti::bench {
 
 inline constexpr double kCompareThreshold = 0.05;
 inline constexpr double kCompareSignificance = 0.05;
-inline constexpr double kBusyShare = 0.05;  // of the cores, that other programs may have used
+inline constexpr double kBusyShare = 0.1;   // of its cores, that other programs may have used
 inline constexpr size_t kLeastSamples = 3;  // on each side; the least that can reach p = 0.05
 
 // The probability that samples of one distribution are as much in the order `after` above `before`
@@ -66,6 +65,9 @@ struct Comparison {
   bool busy = false;   // other programs used the cores during a run: no figure is judged
 
   std::vector<std::string> Slower() const;  // names
+  // Figures that are slower, or whose middle says so while the other tests cannot decide: what a
+  // second measurement would settle. Names.
+  std::vector<std::string> Suspect() const;
   size_t Count(Change change) const;
   std::string Text() const;  // lines for a terminal, with the verdict
   boost::json::object Json() const;

@@ -183,12 +183,13 @@ int CountSlower(double rate, int count) {
   for (int i = 0; i < count; ++i) {
     const Samples baseline = DrawnRun(random, 100);
     std::vector<Figure> now;
-    bool worse = true;
-    for (int measurement = 0; worse && measurement < 3; ++measurement) {
+    Comparison comparison;
+    for (int measurement = 0; measurement < 3; ++measurement) {
       AddSamples({Rate(DrawnRun(random, rate))}, &now);
-      worse = ChangeOf(baseline, now[0].samples) == Change::kSlower;
+      comparison = Compared(baseline, now[0].samples);
+      if (comparison.Suspect().empty()) break;
     }
-    slower += worse ? 1 : 0;
+    slower += comparison.Slower().empty() ? 0 : 1;
   }
   return slower;
 }

@@ -108,8 +108,11 @@ bool Calibration::AtFullSpeed() {
   const TimePoint start = clock.Now();
   const double busy = BusySeconds(), own = OwnSeconds();
   const kernels::MachineLimits now = kernels::MeasureMachineLimits(best_.isa, best_.threads);
-  const double core_s = UsableCores() * ToSeconds(clock.Now() - start);
-  const double others_s = std::max(0.0, BusySeconds() - busy - (OwnSeconds() - own));
+  // Cores that the bench leaves free may work for others.
+  const double wall_s = ToSeconds(clock.Now() - start), core_s = best_.threads * wall_s;
+  const double used_s = BusySeconds() - busy - (OwnSeconds() - own);
+  const double others_s =
+      std::clamp(used_s - (UsableCores() - best_.threads) * wall_s, 0.0, core_s);
   if (busy > 0) {
     core_s_ += core_s;
     others_s_ += others_s;

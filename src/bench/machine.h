@@ -29,7 +29,7 @@ class Calibration {
   // so far, and other programs took at most 10 % of the cores meanwhile.
   bool AtFullSpeed();
   const kernels::MachineLimits& best() const { return best_; }
-  // MachineJson() of the best, and "others_cpu": the share of the cores that other programs, or the
+  // MachineJson() of the best, and "others_cpu": the share of its cores that other programs, or the
   // host, took during the measurements. Without it where this is unknown: before AtFullSpeed(), and
   // where this process may use only some of the cores.
   boost::json::object Json() const;

@@ -156,7 +156,7 @@ class Reports(unittest.TestCase):
 
     def test_a_slower_figure_is_measured_again_before_it_fails(self):
         before = self.measured(*self.kernels())
-        for factor, times, status in ((10, 3, 1), (0.1, 1, 0)):
+        for factor, times, status in ((1000, 3, 1), (0.001, 1, 0)):  # more than other tests on the same cores can do
             baseline = copy.deepcopy(before)
             for figure in baseline["figures"]:
                 figure["samples"] = [factor * sample for sample in figure["samples"]]

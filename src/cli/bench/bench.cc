@@ -657,7 +657,7 @@ class BenchCommand final : public Command {
 
   using RunBench = std::function<Result<bench::Report>()>;
 
-  // Runs a bench. With --compare, a bench with figures that are slower than the baseline's runs
+  // Runs a bench. With --compare, a bench with figures that may be slower than the baseline's runs
   // again, and all samples are judged together: a host or another program that took the cores for a
   // while is gone by then, a slower program is not.
   int Measure(const RunBench& run) {
@@ -676,9 +676,10 @@ class BenchCommand final : public Command {
       if (!comparison.ok()) return Fail(comparison.status());
       PrintLines(comparison->Text());
       const std::vector<std::string> slower = comparison->Slower();
-      if (!slower.empty() && measurement < kMeasurements) {
+      const std::vector<std::string> suspect = comparison->Suspect();
+      if (!suspect.empty() && measurement < kMeasurements) {
         PrintLines(fmt::format("measured again, {} of {}, because of: {}", measurement + 1,
-                               kMeasurements, fmt::join(slower, "; ")));
+                               kMeasurements, fmt::join(suspect, "; ")));
         continue;
       }
       boost::json::object json = comparison->Json();
