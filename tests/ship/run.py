@@ -37,6 +37,7 @@ PLAN = {
     "ray_cluster": (900, ["--wheel", "WHEEL"]),
     "debian13": (1800, []),
     "parts": (1800, []),
+    "arm64_kernels": (900, []),
     "load_tools": (1200, []),
     "compare_runs": (1200, ["--tutti", "FOLDER/tutti", "--wait", "120"]),
 }
