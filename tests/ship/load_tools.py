@@ -17,6 +17,7 @@ import pathlib
 import random
 import re
 import shutil
+import signal
 import statistics
 import subprocess
 import sys
@@ -244,6 +245,7 @@ def main():
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     say(f"load average {os.getloadavg()[0]:.2f}, {os.cpu_count()} cores")
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("FAILED: ended by SIGTERM"))  # the server is stopped below
     process, port = start_server(args)
     failures = []
     try:
