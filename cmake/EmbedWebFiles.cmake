@@ -12,9 +12,10 @@ foreach(file ${files})
   file(SHA256 ${file} hash)
   string(SUBSTRING ${hash} 0 32 tag)
   set(compressed ${OUTPUT}.gz)
-  # The date is part of a gzip stream.
-  file(ARCHIVE_CREATE OUTPUT ${compressed} PATHS ${file} FORMAT raw COMPRESSION GZip COMPRESSION_LEVEL 9 MTIME "1970-01-01 UTC")
+  file(ARCHIVE_CREATE OUTPUT ${compressed} PATHS ${file} FORMAT raw COMPRESSION GZip COMPRESSION_LEVEL 9)
   file(READ ${compressed} bytes HEX)
+  # The header has the time of now in its bytes 4 to 7, whatever MTIME is given: it is that of an archive's entries.
+  string(REGEX REPLACE "^(1f8b0800)........" "\\100000000" bytes "${bytes}")
   file(REMOVE ${compressed})
   string(LENGTH "${bytes}" digits)
   math(EXPR length "${digits} / 2")
