@@ -81,7 +81,7 @@ def run(name, build, limit_s):
                                errors="replace", start_new_session=True, env={**os.environ, "PYTHONUNBUFFERED": "1"})
 
     def copy():
-        with open(LOGS / f"{name}.log", "w") as log:
+        with open(LOGS / f"{name}.log", "w") as log, process.stdout:
             for line in process.stdout:
                 lines.append(line.rstrip("\n"))
                 log.write(line)
