@@ -30,8 +30,8 @@ test-models: deps  # those that the suite needs
 	@tools/fetch_model.sh
 	@tools/fetch_model.sh all-minilm-l6-v2
 
-# The whole program where `make build` has made it; else one with HTTP and the page only, in a third of the time.
-SERVED := $(if $(wildcard build/$(PRESET)/tutti),$(PRESET),serve)
+# The whole program if `make build` has made it or PRESET is given; else one with HTTP and the page only.
+SERVED := $(if $(filter-out file,$(origin PRESET))$(wildcard build/$(PRESET)/tutti),$(PRESET),serve)
 
 serve:  ## build, fetch the default model and serve it on 127.0.0.1:8080; ARGS="--port 9000 ..."; for gRPC, MQTT and bench: make build first
 	@tools/install_deps.sh cmake/packages.txt $(if $(filter serve,$(SERVED)),,cmake/packages-parts.txt)

@@ -1,5 +1,5 @@
-# Parts of the program that a build may leave out, each with an option TUTTI_<PART>. The rest behaves the same; what asks for
-# a part that is missing is told so. Tests are built with all parts only.
+# Parts of the program that a build may leave out, each with an option TUTTI_<PART>. The rest behaves the same. A request for a
+# missing part fails and names the option. Tests are built with all parts only.
 #
 # grpc: the gRPC server, frontends, and workers without a broker.
 # mqtt: the MQTT listener and the client of an MQTT broker; `tutti chat --mqtt` stays.

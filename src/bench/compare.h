@@ -25,7 +25,7 @@ namespace tutti::bench {
 
 inline constexpr double kCompareThreshold = 0.05;
 inline constexpr double kCompareSignificance = 0.05;
-inline constexpr double kBusyShare = 0.1;   // of its cores, that other programs may have used
+inline constexpr double kBusyShare = 0.1;   // largest share of the cores for other programs
 inline constexpr size_t kLeastSamples = 3;  // on each side; the least that can reach p = 0.05
 
 // The probability that samples of one distribution are as much in the order `after` above `before`
@@ -52,7 +52,7 @@ struct ComparedFigure {
   // Time for the same work, now / baseline: above 1 is slower, whether the figure is a rate or a
   // time. After the allowance for the machine.
   double middle = 1, best = 1;
-  double p = 1;  // of the rank test in the direction of `middle`
+  double p = 1;  // result of the rank test in the direction of `middle`
   Change change = Change::kUndecided;
 };
 

@@ -12,10 +12,10 @@ namespace tutti::bench {
 
 struct MqttLoadOptions {
   std::string url;                              // mqtt://HOST[:PORT] or mqtts://...
-  std::string prefix = "llm/v1";                // of the users' topics
+  std::string prefix = "llm/v1";                // first part of topics
   std::string user = "bench";                   // client i is the user "bench-i"
   std::vector<int> concurrency = {1, 10, 100};  // clients, each with a connection and a session
-  int requests = 100;                           // of each level
+  int requests = 100;                           // number in each level
   int prompt_tokens = 32, tokens = 32;          // words of a message, tokens of an answer
   uint64_t seed = 1;
 };

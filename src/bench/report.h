@@ -28,7 +28,7 @@ struct Figure {
   double at = 0;       // the figure's place on that axis
   std::vector<double> samples;
   double limit = 0;         // at the limits of the machine; 0 if unknown
-  double ops_per_byte = 0;  // of a kernel: operations for each byte that is read; else 0
+  double ops_per_byte = 0;  // kernels: operations for each byte read; else 0
 
   // "decode rate, prompts of 128, sequences 8"; names are unique in a report.
   std::string Name() const;

@@ -200,7 +200,7 @@ std::string HtmlTable(const Table& table) {
 // Adds the figures to the plots of their metrics, whose names are in `places`.
 void AddFigures(const std::vector<Figure>& figures, const std::string& whose, bool limits,
                 std::vector<Plot>* plots, std::map<std::string, size_t>* places) {
-  std::map<std::string, size_t> lines;  // of this set of figures, by metric, axis and series
+  std::map<std::string, size_t> lines;  // indices of plot.series, by metric, axis and series
   for (const Figure& figure : figures) {
     if (figure.samples.empty()) continue;
     const auto [place, fresh] =

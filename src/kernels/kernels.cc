@@ -65,7 +65,7 @@ const KernelTable& KernelsFor(Isa isa) {
       return TableOf<I8mmGemmKernels, NeonAttentionKernels, NeonRowKernels,
                      NeonSpanAttentionKernels, NeonRecurrentKernels>(isa);
 #endif
-    default:  // of another architecture, or not in this build
+    default:  // another architecture, or not in this build
       break;
   }
   CHECK(false) << "instruction set " << static_cast<int>(isa);

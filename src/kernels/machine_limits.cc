@@ -46,7 +46,7 @@ PeakKernels PeaksFor(Isa isa) {
     case Isa::kI8mm:
       return I8mmPeakKernels();
 #endif
-    default:  // of another architecture, or not in this build
+    default:  // another architecture, or not in this build
       break;
   }
   CHECK(false) << "instruction set " << static_cast<int>(isa);

@@ -38,7 +38,7 @@ MODELS = "/srv/models"
 MODEL = f"{MODELS}/{default_model().name}"
 KINDS = ("deb", "tarball", "wheel", "image", "engine", "service", "extras", "reproducible")
 TOOLS = {"debootstrap": "debootstrap", "unshare": "util-linux", "umoci": "umoci", "systemd-nspawn": "systemd-container"}
-DYNAMIC_USERS = range(61184, 65520)  # of systemd
+DYNAMIC_USERS = range(61184, 65520)  # the range of systemd
 EXPOSURE = 20  # tenths; systemd calls up to 4.0 "OK"
 # What apt, dpkg and ld.so write for any package, and what programs of the system leave behind.
 SYSTEM = ("var/lib/apt", "var/lib/dpkg", "var/cache/apt", "var/cache/debconf", "var/cache/ldconfig", "var/log", "run", "etc/ld.so.cache",

@@ -9,18 +9,19 @@ option of the build, and link none of the libraries that it does without. Prints
 first failure.
 """
 import argparse
-import json
 import os
 import pathlib
-import re
 import shutil
 import signal
 import subprocess
 import sys
 import time
-import urllib.request
 
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(SOURCE / "tests" / "e2e"), str(SOURCE / "tests" / "support")]
+import clean_roots  # noqa: E402
+from harness import free_port  # noqa: E402
+
 MODEL = "smollm2-135m-instruct"
 PARTS = ("GRPC", "MQTT", "RABBITMQ", "BENCH")
 # Part: arguments that ask for it, and a library that only it links.
@@ -54,23 +55,14 @@ def build(folder, left_out, kernels):
 
 def chat(program, folder):
     """Serves the default model until a chat has answered, and ends the server by SIGTERM."""
-    log = folder / "server.log"
-    with open(log, "w") as out:
-        server = subprocess.Popen([program, "serve", MODEL, "--port", "0", "--grpc-port", "0"], stdout=out, stderr=out)
+    port = free_port()
+    server = clean_roots.Server([program, "serve", MODEL, "--port", str(port), "--grpc-port", "0"], folder / "server.log")
     try:
-        deadline = time.time() + 60
-        while not (found := re.search(r"http://127\.0\.0\.1:\d+", log.read_text())) or "tutti: " not in log.read_text():
-            if server.poll() is not None or time.time() > deadline:
-                sys.exit("no server: " + log.read_text())
-            time.sleep(0.1)
-        body = {"model": MODEL, "max_tokens": 8, "messages": [{"role": "user", "content": "Name a river."}]}
-        request = urllib.request.Request(found.group() + "/v1/chat/completions", json.dumps(body).encode(),
-                                         {"content-type": "application/json"})
-        with urllib.request.urlopen(request, timeout=60) as answer:
-            text = json.load(answer)["choices"][0]["message"]["content"]
+        text = clean_roots.chat(port, alive=server.alive)
+        server.process.send_signal(signal.SIGTERM)
+        status = server.process.wait(30)
     finally:
-        server.send_signal(signal.SIGTERM)
-        status = server.wait(30)
+        server.kill()
     if not text or status != 0:
         sys.exit(f"answer {text!r}, exit status {status}")
     return text

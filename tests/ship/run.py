@@ -26,7 +26,7 @@ ROOT = HERE.parents[1]
 PAGE = ROOT / "docs/checks/ship.md"
 LOGS = ROOT / "build/ship/log"
 MAKE = ["make", "--no-print-directory", "package", "image", "wheel", "docs-site"]
-LIMIT_MIN = 60      # of all together, on two cores
+LIMIT_MIN = 60      # the whole run, on two cores
 SCRIPT_LIMIT_S = 600
 # Longest time in seconds, and arguments. FOLDER is the build folder, WHEEL the wheel that was built.
 PLAN = {

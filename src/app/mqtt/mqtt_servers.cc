@@ -134,7 +134,7 @@ class MadeServers final : public MqttServers {
   std::shared_ptr<mqtt::chat::Profile> at_listener_, at_broker_;
   std::vector<Collectors> metrics_;
   std::string host_;
-  bool tls_ = false;    // of the listener
+  bool tls_ = false;    // whether the listener uses TLS
   std::string broker_;  // its URL; empty: none
   Logger* log_ = nullptr;
   bool started_ = false;

@@ -212,7 +212,7 @@ class Spans {
   const RequestTrace::Head& head_;
   const RequestTrace& trace_;
   const std::vector<TraceEvent> events_;
-  const TimePoint end_;  // of the last event
+  const TimePoint end_;  // time of the last event
   otlp::ScopeSpans* const out_;
   uint64_t parts_ = RequestTrace::kHopSpan;  // spans with ids below that of the request
 };
