@@ -39,7 +39,7 @@ SHOWN = ("text", "c", "cpp", "cmake", "diff", "gbnf", "nginx", "yaml", "ini")
 REASONS = {
     "root": r"\b(?:apt|apt-get|dpkg|systemctl|sudo|debootstrap)\b|/etc/",
     "network": r"\b(?:pip|uv pip) install\b|\bgit clone\b|https?://(?!127\.|localhost)[a-z]",
-    "minutes": r"\bmake [a-z]|\btutti bench\b|\bninja\b",
+    "minutes": r"\bmake [a-z]|\bcmake --build\b|\btutti bench\b|\bninja\b",
     "broker": r"\bamqps?://|\bmosquitto_",
     "docker": r"\bdocker\b|\bkubectl\b",
     "several machines": r"\b(?:host|node|machine)-?[a-z0-9]\b|\b[a-z0-9-]+\.(?:example|local)\b|\b10\.\d+\.\d+\.\d+\b",
