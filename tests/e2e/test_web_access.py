@@ -10,7 +10,7 @@ from playwright.sync_api import expect
 
 from browser import BrowserCase
 from harness import Server, eventually, make_key, stand_in
-from web_page import ANSWERED, OPTIONS, answers, chat, check_rules, check_rules_everywhere, conversation_of, limit, send, sign_in
+from web_page import ANSWERED, OPTIONS, answers, chat, check_rules, check_rules_everywhere, conversation_of, limit, long_answers, send, sign_in
 
 
 class Access(BrowserCase):
@@ -64,7 +64,7 @@ class Access(BrowserCase):
                 expect(dialog).to_have_count(0)
             page = self.open(server.url)
             sign_in(page, secrets[0])
-            limit(page, 7000)
+            long_answers(page, 7000)
             send(page, "Say much.")
             growing = page.locator(".entry.answer .markdown")
             expect(growing).not_to_be_empty()

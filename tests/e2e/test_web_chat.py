@@ -15,8 +15,8 @@ from playwright.sync_api import TimeoutError as BrowserTimeout
 import thinking_model
 from browser import BrowserCase, CuttableProxy
 from harness import STEP_S, Server, amount, eventually, figure
-from web_page import (ANSWERED, ITEMS, RESPONSES, WebCase, answers, chat, check_rules, check_rules_everywhere, conversation_of, limit, rendered,
-                      send, shows)
+from web_page import (ANSWERED, ITEMS, RESPONSES, WebCase, answers, chat, check_rules, check_rules_everywhere, conversation_of, limit,
+                      long_answers, rendered, send, shows)
 
 
 class Chat(WebCase):
@@ -40,7 +40,7 @@ class Chat(WebCase):
 
     def test_stop_ends_the_answer(self):
         page = self.open(self.server.url)
-        limit(page, 8000)
+        long_answers(page, 8000)
         send(page, "Say much.")
         expect(page.locator(".entry.answer .markdown")).not_to_be_empty()
         page.get_by_role("button", name="Stop").click()
@@ -77,7 +77,7 @@ class Chat(WebCase):
     # After a reload and in other tabs neither the question nor the answer was shown, and nothing could stop it.
     def test_a_running_answer_is_shown_again_and_stopped(self):
         page = self.open(self.server.url)
-        limit(page, 8000)
+        long_answers(page, 8000)
 
         def away_and_back():
             page.get_by_role("button", name="New chat").click()
@@ -154,7 +154,7 @@ class Chat(WebCase):
         self.addCleanup(proxy.close)
         self.expected_faults = ("ERR_CONNECTION", "ERR_INCOMPLETE_CHUNKED", "ERR_EMPTY_RESPONSE")
         page = self.open(f"http://127.0.0.1:{proxy.port}")
-        limit(page, 6000)
+        long_answers(page, 6000)
         send(page, "Say much.")
         expect(page.locator(".entry.answer .markdown")).not_to_be_empty()
         proxy.cut()
@@ -653,7 +653,7 @@ class Long(WebCase):
     def test_the_place_is_kept_while_an_answer_streams(self):
         page = self.open(f"{self.server.url}/#/chat/{self.conversation}")
         expect(page.get_by_text("Message 9999 with")).to_be_in_viewport()
-        limit(page, 7000)
+        long_answers(page, 7000)
         send(page, "Say much.")
         growing = page.locator(".entry.answer[aria-busy] .markdown")
         expect(growing).not_to_be_empty()

@@ -10,7 +10,7 @@ from playwright.sync_api import expect
 from browser import BrowserCase, CuttableProxy
 from harness import Server, eventually, stand_in
 from web_page import (ANSWERED, CONVERSATIONS, ITEMS, OPTIONS, RESPONSES, Held, WebCase, answers, chat, check_rules_everywhere,
-                      conversation_of, limit, rendered, send, shows)
+                      conversation_of, limit, long_answers, rendered, send, shows)
 
 
 class Races(WebCase):
@@ -120,7 +120,7 @@ class Races(WebCase):
         held = Held(page, "GET", ITEMS)
         send(page, "Second")
         held.wait()
-        limit(page, 8000)
+        long_answers(page, 8000)
         send(page, "Third")
         expect(page.locator(".entry.answer[aria-busy] .markdown")).not_to_be_empty()
         with page.expect_response(lambda response: re.search(ITEMS, response.url)):
@@ -175,7 +175,7 @@ class Races(WebCase):
     # The stopped text was stored behind the turns that had waited for it, and a stop in the queue left a question alone.
     def test_stop_keeps_the_order_of_waiting_turns(self):
         page = self.open(self.server.url)
-        limit(page, 8000)
+        long_answers(page, 8000)
         send(page, "Say much.")
         expect(page.locator(".entry.answer[aria-busy] .markdown")).not_to_be_empty()
         conversation = conversation_of(page)
@@ -394,7 +394,7 @@ class RestartInMidAnswer(BrowserCase):
         proxy = CuttableProxy(server.port)
         self.addCleanup(proxy.close)
         page = self.open(f"http://127.0.0.1:{proxy.port}")
-        limit(page, 6000)
+        long_answers(page, 6000)
         send(page, "Say much.")
         growing = page.locator(".entry.answer .markdown")
         expect(growing).not_to_be_empty()

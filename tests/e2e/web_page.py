@@ -47,6 +47,17 @@ def limit(page, tokens):
     page.get_by_label("Settings of the chat").get_by_role("button", name="Close").click()
 
 
+def long_answers(page, tokens):
+    """Answers of exactly so many tokens from now on, so that one that is to be stopped or left lasts on any machine.
+    The page has no setting for this: `ignore_eos` is added to what it sends."""
+    def send_with_it(route):
+        body = route.request.post_data_json
+        route.continue_(post_data=json.dumps({**body, "ignore_eos": True})) if body else route.continue_()
+
+    page.route(re.compile(RESPONSES), send_with_it)
+    limit(page, tokens)
+
+
 def shows(entry, text):
     """Waits until the entry shows the text, which its browser may lay out in another way."""
     words = text.split()
