@@ -2,7 +2,7 @@
 # missing part fails and names the option. Tests are built with all parts only.
 #
 # grpc: the gRPC server, frontends, and workers without a broker.
-# mqtt: the MQTT listener and the client of an MQTT broker; `tutti chat --mqtt` stays.
+# mqtt: the MQTT listener, the client of an MQTT broker, and `tutti chat --mqtt`.
 # rabbitmq: workers through RabbitMQ; through Redis they stay.
 # bench: `tutti bench`, which measures the others and needs them.
 set(TUTTI_PARTS grpc mqtt rabbitmq bench)

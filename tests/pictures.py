@@ -9,7 +9,7 @@ from html import escape
 AREAS = (
     ("#dbe9f6", "programs", 180, ("cli", "bench", "library", "app", "client")),
     ("#fbe3d0", "servers, protocols", 285, ("server", "protocol")),
-    ("#e2efd9", "services, connections", 290, ("services", "store", "cluster", "broker", "redis", "mqtt", "telemetry")),
+    ("#e2efd9", "services, connections", 290, ("services", "store", "cluster", "broker", "redis", "curl", "mqtt", "telemetry")),
     ("#f4d9e6", "engine", 190, ("gateway", "api", "engine", "runner", "kv", "sampling", "kernels")),
     ("#fff2c9", "models and text", 240, ("model", "gguf", "safetensors", "packed", "quantize", "tensor", "files", "tokenizer", "chat_template", "grammar")),
     ("#eeeeee", "base", 0, ("base",)),

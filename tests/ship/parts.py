@@ -28,7 +28,8 @@ PARTS = ("GRPC", "MQTT", "RABBITMQ", "BENCH")
 REFUSED = {
     "GRPC": [["serve", MODEL, "--port", "0", "--grpc-port", "8081"], ["serve", "--role", "frontend", "--port", "0"]],
     "MQTT": [["serve", MODEL, "--port", "0", "--mqtt-port", "1883"],
-             ["serve", MODEL, "--port", "0", "--mqtt-url", "mqtt://127.0.0.1:1883"]],
+             ["serve", MODEL, "--port", "0", "--mqtt-url", "mqtt://127.0.0.1:1883"],
+             ["chat", "--mqtt", "mqtt://127.0.0.1:1883"]],
     "RABBITMQ": [["serve", "--role", "frontend", "--port", "0", "--broker-backend", "rabbitmq", "--broker-url", "amqp://127.0.0.1"]],
     "BENCH": [["bench", "kernels"]],
 }

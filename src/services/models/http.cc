@@ -1,7 +1,5 @@
 #include "services/models/http.h"
 
-#include <curl/curl.h>
-
 #include <algorithm>
 #include <array>
 #include <utility>
@@ -9,6 +7,7 @@
 #include "base/ascii.h"
 #include "base/check.h"
 #include "base/quote.h"
+#include "curl/handle.h"
 
 namespace tutti::models {
 namespace {
@@ -17,24 +16,6 @@ constexpr int kMaxRedirects = 10;
 constexpr size_t kMaxHeaderBytes = size_t{256} << 10;
 constexpr uint64_t kMaxDroppedBytes = uint64_t{1} << 20;  // of a body that nobody reads
 constexpr long kBufferBytes = 256L << 10;
-
-// Initialises libcurl once. Its function-local static is the library's own state, not ours.
-void StartLibrary() {
-  static const bool started = curl_global_init(CURL_GLOBAL_DEFAULT) == CURLE_OK;
-  CHECK(started);
-}
-
-struct FreeList {
-  void operator()(curl_slist* list) const { curl_slist_free_all(list); }
-};
-using HeaderList = std::unique_ptr<curl_slist, FreeList>;
-
-void Add(HeaderList* list, const std::string& line) {
-  curl_slist* const longer = curl_slist_append(list->get(), line.c_str());
-  CHECK(longer != nullptr);
-  (void)list->release();
-  list->reset(longer);
-}
 
 struct FreeUrl {
   void operator()(CURLU* url) const { curl_url_cleanup(url); }
@@ -195,11 +176,9 @@ struct HttpClient::Exchange {
 };
 
 HttpClient::HttpClient(HttpOptions options)
-    : options_(std::move(options)), curl_((StartLibrary(), curl_easy_init())) {
-  CHECK(curl_ != nullptr);
-}
+    : options_(std::move(options)), curl_(curl::NewHandle().release()) {}
 
-HttpClient::~HttpClient() { curl_easy_cleanup(static_cast<CURL*>(curl_)); }
+HttpClient::~HttpClient() { curl::FreeHandle()(static_cast<CURL*>(curl_)); }
 
 Result<HttpAnswer> HttpClient::Get(const HttpRequest& request, HttpBody* body) {
   const std::string origin = OriginOf(request.url);
@@ -233,11 +212,11 @@ Result<HttpAnswer> HttpClient::GetOnce(const HttpRequest& request, const std::st
   exchange.stop = options_.stop;
   exchange.curl = curl;
   exchange.patience = options_.patience;
-  HeaderList headers;
-  Add(&headers, "Accept-Encoding: identity");
-  if (with_token && !request.token.empty()) Add(&headers, "Authorization: Bearer " + request.token);
-  if (request.from > 0) Add(&headers, "Range: bytes=" + std::to_string(request.from) + "-");
-  if (request.from > 0 && !request.if_range.empty()) Add(&headers, "If-Range: " + request.if_range);
+  curl::HeaderLines headers;
+  headers.Add("Accept-Encoding: identity");
+  if (with_token && !request.token.empty()) headers.Add("Authorization: Bearer " + request.token);
+  if (request.from > 0) headers.Add("Range: bytes=" + std::to_string(request.from) + "-");
+  if (request.from > 0 && !request.if_range.empty()) headers.Add("If-Range: " + request.if_range);
   std::array<char, CURL_ERROR_SIZE> words{};
   const auto patience_s = static_cast<long>(options_.patience.count());
   curl_easy_setopt(curl, CURLOPT_URL, url.c_str());

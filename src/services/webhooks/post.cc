@@ -1,125 +1,140 @@
 #include "services/webhooks/post.h"
 
-#include <openssl/ssl.h>
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
 
-#include <boost/asio/awaitable.hpp>
-#include <boost/asio/co_spawn.hpp>
-#include <boost/asio/io_context.hpp>
-#include <boost/asio/ip/tcp.hpp>
-#include <boost/asio/ssl/context.hpp>
-#include <boost/asio/ssl/host_name_verification.hpp>
-#include <boost/asio/this_coro.hpp>
-#include <boost/asio/use_awaitable.hpp>
-#include <boost/beast/core/flat_buffer.hpp>
-#include <boost/beast/core/tcp_stream.hpp>
-#include <boost/beast/http/empty_body.hpp>
-#include <boost/beast/http/parser.hpp>
-#include <boost/beast/http/read.hpp>
-#include <boost/beast/http/string_body.hpp>
-#include <boost/beast/http/write.hpp>
-#include <boost/beast/ssl/ssl_stream.hpp>
-#include <exception>
-#include <optional>
-#include <span>
+#include <algorithm>
+#include <cerrno>
 #include <string_view>
 
 #include "base/ascii.h"
+#include "curl/handle.h"
 
 namespace tutti::webhooks {
 namespace {
 
-namespace asio = boost::asio;
-namespace beast = boost::beast;
-namespace http = boost::beast::http;
-using asio::ip::tcp;
+using std::chrono::milliseconds;
 
-constexpr uint32_t kMaxHeadBytes = 16 << 10;
+constexpr size_t kMaxHeadBytes = 16 << 10;
 
-std::vector<uint8_t> BytesOf(const asio::ip::address& address) {
-  if (address.is_v4()) {
-    const auto bytes = address.to_v4().to_bytes();
-    return {bytes.begin(), bytes.end()};
-  }
-  const auto bytes = address.to_v6().to_bytes();
-  return {bytes.begin(), bytes.end()};
+// 4 or 16 bytes in network order; empty if `text` is no address.
+std::vector<uint8_t> BytesOf(const std::string& text) {
+  std::vector<uint8_t> bytes(sizeof(in6_addr));
+  if (inet_pton(AF_INET6, text.c_str(), bytes.data()) == 1) return bytes;
+  bytes.resize(sizeof(in_addr));
+  if (inet_pton(AF_INET, text.c_str(), bytes.data()) == 1) return bytes;
+  return {};
 }
 
-// Checks all addresses: a host with any private address is refused.
-Result<std::vector<tcp::endpoint>> EndpointsOf(const Target& target, const Addresses& addresses,
-                                               bool trusted) {
-  std::vector<tcp::endpoint> endpoints;
+std::vector<uint8_t> BytesOf(const curl_sockaddr& address) {
+  const auto copy = [](const auto& in) {
+    const auto* const begin = reinterpret_cast<const uint8_t*>(&in);
+    return std::vector<uint8_t>(begin, begin + sizeof(in));
+  };
+  if (address.family == AF_INET)
+    return copy(reinterpret_cast<const sockaddr_in*>(&address.addr)->sin_addr);
+  if (address.family == AF_INET6)
+    return copy(reinterpret_cast<const sockaddr_in6*>(&address.addr)->sin6_addr);
+  return {};
+}
+
+// State of one POST while libcurl runs it.
+struct Exchange {
+  std::vector<std::vector<uint8_t>> permitted;  // addresses
+  PostAnswer answer;
+  size_t head_bytes = 0;
+  bool too_long = false;
+  bool ended = false;  // the head, which is all that is read
+
+  // Refuses every address that was not checked, whatever libcurl made of the host's name.
+  static curl_socket_t OnOpenSocket(void* self, curlsocktype, curl_sockaddr* address) {
+    const auto& permitted = static_cast<const Exchange*>(self)->permitted;
+    if (std::ranges::find(permitted, BytesOf(*address)) == permitted.end()) return CURL_SOCKET_BAD;
+    return socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
+  }
+
+  static size_t OnHeader(char* data, size_t size, size_t count, void* self) {
+    return static_cast<Exchange*>(self)->Header({data, size * count}) ? size * count : 0;
+  }
+
+  // Whether to go on.
+  bool Header(std::string_view line) {
+    head_bytes += line.size();
+    too_long = head_bytes > kMaxHeadBytes;
+    if (too_long) return false;
+    while (line.ends_with('\n') || line.ends_with('\r')) line.remove_suffix(1);
+    if (line.starts_with("HTTP/")) {
+      // "HTTP/1.1 200 OK"; another one follows a head with status 1xx.
+      const size_t space = line.find(' ');
+      const auto status = space == std::string_view::npos
+                              ? std::nullopt
+                              : ParseNumber<int>(line.substr(space + 1, 3));
+      answer = PostAnswer{};
+      answer.status = status.value_or(0);
+      return true;
+    }
+    if (line.empty()) {
+      ended = answer.status >= 200;
+      return !ended;
+    }
+    const size_t colon = line.find(':');
+    if (colon == std::string_view::npos || AsciiLower(line.substr(0, colon)) != "retry-after")
+      return true;
+    const auto seconds = ParseNumber<int64_t>(Trimmed(line.substr(colon + 1)));
+    if (seconds.has_value() && *seconds >= 0)
+      answer.retry_after = std::chrono::seconds(std::min<int64_t>(*seconds, 86'400));
+    return true;
+  }
+};
+
+// Error text for the client; the library's own texts contain names of files and addresses.
+Status WhyNot(const Exchange& exchange, CURL* curl, CURLcode code) {
+  long os_error = 0;
+  curl_easy_getinfo(curl, CURLINFO_OS_ERRNO, &os_error);
+  const auto why = [](const char* text) { return Unavailable("unavailable", text); };
+  if (exchange.too_long) return why("the head of its answer is too long");
+  switch (code) {
+    case CURLE_OPERATION_TIMEDOUT:
+      return why("it did not answer in time");
+    case CURLE_COULDNT_CONNECT:
+      return why(os_error == ECONNREFUSED ? "it refuses connections" : "it cannot be reached");
+    case CURLE_SSL_CONNECT_ERROR:
+    case CURLE_PEER_FAILED_VERIFICATION:
+    case CURLE_SSL_CACERT_BADFILE:
+      return why("no TLS with it: its certificate or its protocol is not accepted");
+    case CURLE_UNSUPPORTED_PROTOCOL:  // what libcurl calls an answer without a status line
+    case CURLE_WEIRD_SERVER_REPLY:
+      return why("what it answered is not HTTP");
+    default:
+      return why("the connection was lost");
+  }
+}
+
+// All addresses are checked: a host with any private address is refused.
+Result<Exchange> Begin(const Addresses& addresses, bool trusted) {
+  Exchange exchange;
   for (const std::string& text : addresses) {
-    boost::system::error_code failed;
-    const asio::ip::address address = asio::ip::make_address(text, failed);
-    if (failed) return Unavailable("unavailable", "invalid address for the host");
-    if (!trusted && !IsPublic(BytesOf(address))) {
+    std::vector<uint8_t> bytes = BytesOf(text);
+    if (bytes.empty()) return Unavailable("unavailable", "invalid address for the host");
+    if (!trusted && !IsPublic(bytes)) {
       return Status(StatusCode::kPermissionDenied, "permission_denied",
                     "the host has an address inside a network");
     }
-    endpoints.emplace_back(address, target.port);
+    exchange.permitted.push_back(std::move(bytes));
   }
-  if (endpoints.empty()) return Unavailable("unavailable", "the host has no address");
-  return endpoints;
+  if (addresses.empty()) return Unavailable("unavailable", "the host has no address");
+  return exchange;
 }
 
-template <typename Stream>
-asio::awaitable<PostAnswer> Exchange(Stream& stream, http::request<http::string_body>& request) {
-  co_await http::async_write(stream, request, asio::use_awaitable);
-  beast::flat_buffer buffer(kMaxHeadBytes);
-  http::response_parser<http::empty_body> parser;
-  parser.header_limit(kMaxHeadBytes);
-  co_await http::async_read_header(stream, buffer, parser, asio::use_awaitable);
-  PostAnswer answer;
-  answer.status = parser.get().result_int();
-  const auto wait = parser.get()[http::field::retry_after];
-  const std::optional<int64_t> seconds =
-      ParseNumber<int64_t>(std::string_view(wait.data(), wait.size()));
-  if (seconds.has_value() && *seconds >= 0)
-    answer.retry_after = std::chrono::seconds(std::min<int64_t>(*seconds, 86'400));
-  co_return answer;
-}
-
-asio::awaitable<PostAnswer> Send(const Target& target, std::vector<tcp::endpoint> endpoints,
-                                 http::request<http::string_body>& request,
-                                 const PostOptions& options,
-                                 std::chrono::steady_clock::time_point end) {
-  const auto executor = co_await asio::this_coro::executor;
-  if (!target.tls) {
-    beast::tcp_stream stream(executor);
-    stream.expires_at(end);
-    co_await stream.async_connect(endpoints, asio::use_awaitable);
-    co_return co_await Exchange(stream, request);
+// "HOST:PORT:ADDRESS,...": where libcurl finds the host, so that it asks no resolver.
+std::string ResolvedAs(const Target& target, const Addresses& addresses) {
+  std::string line = target.host + ":" + std::to_string(target.port) + ":";
+  for (const std::string& address : addresses) {
+    if (!line.ends_with(':')) line += ',';
+    line += address.find(':') == std::string::npos ? address : "[" + address + "]";
   }
-  asio::ssl::context tls(asio::ssl::context::tls_client);
-  tls.set_default_verify_paths();
-  if (!options.ca_file.empty()) tls.load_verify_file(options.ca_file);
-  tls.set_verify_mode(asio::ssl::verify_peer);
-  beast::ssl_stream<beast::tcp_stream> stream(executor, tls);
-  stream.set_verify_callback(asio::ssl::host_name_verification(target.host));
-  SSL_set_tlsext_host_name(stream.native_handle(), target.host.c_str());
-  beast::get_lowest_layer(stream).expires_at(end);
-  co_await beast::get_lowest_layer(stream).async_connect(endpoints, asio::use_awaitable);
-  co_await stream.async_handshake(asio::ssl::stream_base::client, asio::use_awaitable);
-  co_return co_await Exchange(stream, request);
-}
-
-// Error text for the client; the library's own texts contain places in its source code.
-Status WhyNot(const std::exception& error) {
-  const auto why = [](const char* text) { return Unavailable("unavailable", text); };
-  const auto* const known = dynamic_cast<const boost::system::system_error*>(&error);
-  if (known == nullptr) return why("the attempt failed");
-  const boost::system::error_code code = known->code();
-  if (code == beast::error::timeout) return why("it did not answer in time");
-  if (code == asio::error::connection_refused) return why("it refuses connections");
-  if (code == asio::error::host_unreachable || code == asio::error::network_unreachable)
-    return why("it cannot be reached");
-  if (code.category() == asio::error::get_ssl_category())
-    return why("no TLS with it: its certificate or its protocol is not accepted");
-  if (code == http::error::header_limit || code == http::error::body_limit)
-    return why("the head of its answer is too long");
-  if (code.category() == http::make_error_code(http::error::bad_version).category())
-    return why("what it answered is not HTTP");
-  return why("the connection was lost");
+  return line;
 }
 
 }  // namespace
@@ -127,36 +142,42 @@ Status WhyNot(const std::exception& error) {
 Result<PostAnswer> Post(const Target& target,
                         const std::vector<std::pair<std::string, std::string>>& fields,
                         const std::string& body, const PostOptions& options) {
-  try {  // the library's errors are exceptions in coroutines
-    const auto begin = std::chrono::steady_clock::now();
-    ASSIGN_OR_RETURN(const Addresses addresses, options.look_up(target.host, options.timeout));
-    ASSIGN_OR_RETURN(const std::vector<tcp::endpoint> endpoints,
-                     EndpointsOf(target, addresses, options.trusted));
-    const auto end = begin + options.timeout;
-    asio::io_context context(1);
-    http::request<http::string_body> request(http::verb::post, target.path, 11, body);
-    request.set(http::field::host, target.authority);
-    request.set(http::field::connection, "close");
-    for (const auto& [name, value] : fields) request.set(name, value);
-    request.prepare_payload();
-    Result<PostAnswer> result = Unavailable("unavailable", "no answer");
-    asio::co_spawn(context, Send(target, endpoints, request, options, end),
-                   [&](const std::exception_ptr& failed, PostAnswer answer) {
-                     if (!failed) {
-                       result = answer;
-                       return;
-                     }
-                     try {
-                       std::rethrow_exception(failed);
-                     } catch (const std::exception& error) {
-                       result = WhyNot(error);
-                     }
-                   });
-    context.run();
-    return result;
-  } catch (const std::exception& error) {
-    return WhyNot(error);
-  }
+  const auto end = std::chrono::steady_clock::now() + options.timeout;
+  ASSIGN_OR_RETURN(const Addresses addresses, options.look_up(target.host, options.timeout));
+  ASSIGN_OR_RETURN(Exchange exchange, Begin(addresses, options.trusted));
+  const curl::Handle handle = curl::NewHandle();
+  CURL* const curl = handle.get();
+  curl::HeaderLines headers;
+  for (const auto& [name, value] : fields) headers.Add(name + ": " + value);
+  headers.Add("Connection: close");
+  for (const char* const added : {"Accept:", "Expect:"}) headers.Add(added);
+  curl::HeaderLines resolved;
+  if (target.host.find(':') == std::string::npos) resolved.Add(ResolvedAs(target, addresses));
+  const std::string url = (target.tls ? "https://" : "http://") + target.authority + "/";
+  const auto left =
+      std::chrono::duration_cast<milliseconds>(end - std::chrono::steady_clock::now());
+
+  curl_easy_setopt(curl, CURLOPT_URL, url.c_str());
+  curl_easy_setopt(curl, CURLOPT_REQUEST_TARGET, target.path.c_str());
+  curl_easy_setopt(curl, CURLOPT_RESOLVE, resolved.get());
+  curl_easy_setopt(curl, CURLOPT_OPENSOCKETFUNCTION, &Exchange::OnOpenSocket);
+  curl_easy_setopt(curl, CURLOPT_OPENSOCKETDATA, &exchange);
+  curl_easy_setopt(curl, CURLOPT_PROXY, "");  // none of the environment's: the checked address
+  curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, target.tls ? "https" : "http");
+  curl_easy_setopt(curl, CURLOPT_HTTP_VERSION, static_cast<long>(CURL_HTTP_VERSION_1_1));
+  curl_easy_setopt(curl, CURLOPT_HTTPHEADER, headers.get());
+  curl_easy_setopt(curl, CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(body.size()));
+  curl_easy_setopt(curl, CURLOPT_POSTFIELDS, body.data());
+  curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
+  curl_easy_setopt(curl, CURLOPT_TIMEOUT_MS, static_cast<long>(std::max<int64_t>(left.count(), 1)));
+  // The system's folder of authorities is read as well.
+  if (!options.ca_file.empty()) curl_easy_setopt(curl, CURLOPT_CAINFO, options.ca_file.c_str());
+  curl_easy_setopt(curl, CURLOPT_HEADERFUNCTION, &Exchange::OnHeader);
+  curl_easy_setopt(curl, CURLOPT_HEADERDATA, &exchange);
+
+  const CURLcode code = curl_easy_perform(curl);
+  if (!exchange.ended) return WhyNot(exchange, curl, code);
+  return exchange.answer;
 }
 
 }  // namespace tutti::webhooks

@@ -8,6 +8,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstdlib>
 #include <functional>
 #include <future>
 #include <memory>
@@ -16,6 +17,7 @@
 #include <thread>
 #include <vector>
 
+#include "services/webhooks/post.h"
 #include "services/webhooks/testing/receiver.h"
 
 namespace tutti::webhooks {
@@ -199,6 +201,47 @@ TEST_F(WebhooksTest, ANameThatLeadsInsideReachesNothing) {
   EXPECT_EQ(Ended("job_2").status, "callback_failed");
   EXPECT_NE(Of("job_1").error.find("inside a network"), std::string::npos) << Of("job_1").error;
   EXPECT_EQ(receiver.requests().size(), 0u);
+}
+
+// The path and query are sent as they were given, and a proxy of the environment is not asked: it
+// would look up the host again.
+TEST_F(WebhooksTest, APostGoesStraightToTheAddressWithItsPath) {
+  Receiver proxy([](size_t) { return Answer("200 OK"); });
+  Receiver receiver(
+      [](size_t) { return "HTTP/1.1 100 Continue\r\nRetry-After: 5\r\n\r\n" + Answer("200 OK"); });
+  ASSERT_EQ(setenv("http_proxy", proxy.origin().c_str(), 1), 0);
+  const Target target = *ParseTarget(receiver.origin() + "/a/../%2e/b?c=d", {"127.0.0.1"});
+  PostOptions options;
+  options.trusted = true;
+  options.look_up = [](const std::string&, milliseconds) { return Addresses{"127.0.0.1"}; };
+  const auto answer = Post(target, {{"content-type", "text/plain"}}, "x", options);
+  unsetenv("http_proxy");
+  ASSERT_TRUE(answer.ok()) << answer.status().message();
+  EXPECT_EQ(answer->status, 200);
+  EXPECT_FALSE(answer->retry_after.has_value()) << "that of an answer before";
+  EXPECT_TRUE(proxy.requests().empty());
+  ASSERT_EQ(receiver.requests().size(), 1u);
+  const std::string request = receiver.requests()[0];
+  EXPECT_TRUE(request.starts_with("POST " + target.path + " HTTP/1.1\r\n")) << request;
+  EXPECT_NE(target.path.find("/a/../%2e/b?c=d"), std::string::npos);
+  EXPECT_EQ(Field(request, "accept"), "");
+}
+
+// Row N39: what connects is held to the addresses that were checked, not to what a host's name
+// becomes: libcurl reads 0x7f.1 as 127.0.0.1.
+TEST_F(WebhooksTest, NoOtherAddressIsConnectedToThanWasChecked) {
+  Receiver receiver([](size_t) { return Answer("200 OK"); });
+  Target target = *ParseTarget(receiver.url(), {"127.0.0.1"});
+  target.host = "0x7f.1";
+  target.authority = "0x7f.1:" + std::to_string(target.port);
+  PostOptions options;
+  options.timeout = milliseconds(500);
+  options.look_up = [](const std::string&, milliseconds) { return Addresses{"8.8.8.8"}; };
+  EXPECT_FALSE(Post(target, {}, "x", options).ok());
+  EXPECT_EQ(receiver.requests().size(), 0u);
+  options.trusted = true;
+  options.look_up = [](const std::string&, milliseconds) { return Addresses{"127.0.0.1"}; };
+  EXPECT_TRUE(Post(target, {}, "x", options).ok());
 }
 
 // Accepts connections and never answers.

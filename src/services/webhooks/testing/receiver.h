@@ -28,7 +28,8 @@ class Receiver {
     thread_.join();
     close(listener_);
   }
-  std::string url() const { return "http://127.0.0.1:" + std::to_string(port_) + "/hook?a=b"; }
+  std::string origin() const { return "http://127.0.0.1:" + std::to_string(port_); }
+  std::string url() const { return origin() + "/hook?a=b"; }
   std::vector<std::string> requests() {
     const std::lock_guard lock(mutex_);
     return requests_;
