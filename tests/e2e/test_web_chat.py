@@ -106,6 +106,28 @@ class Chat(WebCase):
             self.assertEqual([item["role"] for item in items], ["user", "assistant"])
             self.assertNotEqual(items[1]["content"][0]["text"], "")
 
+    # Everything that had arrived was read and drawn in one task: for 23 s nothing could be pressed, and no text was seen.
+    def test_a_slow_page_stays_usable_while_an_answer_streams(self):
+        page = self.open(self.server.url)
+        long_answers(page, 6000)
+        page.context.new_cdp_session(page).send("Emulation.setCPUThrottlingRate", {"rate": 8})
+        page.evaluate("""() => {
+            const begin = performance.now();
+            let last = begin;
+            window.longest = 0;
+            setInterval(() => {
+                const now = performance.now();
+                window.longest = Math.max(window.longest, now - last);
+                last = now;
+                if (document.querySelector('.entry.answer summary') !== null) window.whole ??= now - begin;
+            }, 20);
+        }""")
+        send(page, "Say much.")
+        expect(answers(page).last).to_contain_text(ANSWERED)
+        page.wait_for_function("window.whole !== undefined")
+        longest, whole = page.evaluate("[window.longest, window.whole]")
+        self.assertLess(longest, whole / 2, f"of {whole:.0f} ms one task took {longest:.0f}")
+
     def test_another_text_makes_a_branch(self):
         page = self.open(self.server.url)
         limit(page, 24)

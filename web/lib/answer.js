@@ -148,43 +148,85 @@ const FIRST_PAUSE_MS = 300, LONGEST_PAUSE_MS = 5000, PATIENCE_MS = 120000;
 // Whether a request may succeed if it is sent again: nothing was reached, or the server starts, stops or is full.
 const mayPass = (error) => error instanceof ApiError && (error.status === 0 || error.status === 503);
 
+// Shows changes at once, but a growing text only when the page has rested from the last time for `REST` times as long as that
+// took: a fast model on a slow machine would leave no time for anything else.
+const REST = 3, LEAST_REST_MS = 50;
+
+class Pace {
+  #show;
+  #timer = 0;
+  #late = false;
+
+  constructor(show) { this.#show = show; }
+
+  grown() {
+    if (this.#timer === 0) this.changed(); else this.#late = true;
+  }
+
+  changed() {
+    this.stop();
+    const beganMs = performance.now();
+    this.#show();
+    // Elements are drawn when this task ends.
+    this.#timer = setTimeout(() => {
+      this.#timer = setTimeout(() => {
+        this.#timer = 0;
+        if (this.#late) this.changed();
+      }, Math.max(LEAST_REST_MS, REST * (performance.now() - beganMs)));
+    });
+  }
+
+  stop() {
+    clearTimeout(this.#timer);
+    this.#timer = 0;
+    this.#late = false;
+  }
+}
+
 // Asks for an answer and calls `onChange(answer, reconnecting)` as it grows. A stream that breaks is resumed behind the
 // last event that came; the server goes on meanwhile. Resolves with the ended answer. Rejects with ApiError if there is no
 // answer, with AbortError if `signal` was raised. `id`: of an answer that runs already, which is followed from its beginning.
 export async function runAnswer(body, onChange, signal, id = '') {
   let answer = {...newAnswer(), id, request: body.request_id, followed: id !== ''};
+  let reconnecting = false;
+  const pace = new Pace(() => onChange(answer, reconnecting));
   const onEvent = (event) => {
     answer = applyEvent(answer, event);
-    onChange(answer, false);
+    reconnecting = false;
+    if (event.type.endsWith('.delta')) pace.grown(); else pace.changed();
   };
-  let lostMs = 0;
   try {
-    if (id === '') await responses.create({...body, store: true}, onEvent, signal);
-    else await responses.follow(id, -1, onEvent, signal);
-  } catch (error) {
-    if (answer.id === '' || !mayPass(error)) throw error;
-  }
-  let wait = FIRST_PAUSE_MS;
-  while (!isEnded(answer) || answer.error?.code === 'draining') {
-    if (answer.id === '') throw new ApiError(0, 'not_reached', 'the connection was lost before the answer began');
-    lostMs ||= performance.now();
-    if (performance.now() - lostMs > PATIENCE_MS) throw new ApiError(0, 'not_reached', 'the server did not come back');
-    // A server that stops says so; the next one goes on.
-    if (isEnded(answer)) answer = {...answer, endedMs: 0, error: null, status: 'running', restarted: true};
-    onChange(answer, true);
-    await pause(wait, signal);
-    wait = Math.min(wait * 2, LONGEST_PAUSE_MS);
-    const before = answer.number;
     try {
-      await responses.follow(answer.id, answer.number, onEvent, signal);
+      if (id === '') await responses.create({...body, store: true}, onEvent, signal);
+      else await responses.follow(id, -1, onEvent, signal);
     } catch (error) {
-      if (error.status === 404) throw new ApiError(404, 'lost', 'the server was restarted and no longer has this answer');
-      if (!mayPass(error)) throw error;
+      if (answer.id === '' || !mayPass(error)) throw error;
     }
-    if (answer.number > before) {
-      lostMs = 0;
-      wait = FIRST_PAUSE_MS;
+    let lostMs = 0, wait = FIRST_PAUSE_MS;
+    while (!isEnded(answer) || answer.error?.code === 'draining') {
+      if (answer.id === '') throw new ApiError(0, 'not_reached', 'the connection was lost before the answer began');
+      lostMs ||= performance.now();
+      if (performance.now() - lostMs > PATIENCE_MS) throw new ApiError(0, 'not_reached', 'the server did not come back');
+      // A server that stops says so; the next one goes on.
+      if (isEnded(answer)) answer = {...answer, endedMs: 0, error: null, status: 'running', restarted: true};
+      reconnecting = true;
+      pace.changed();
+      await pause(wait, signal);
+      wait = Math.min(wait * 2, LONGEST_PAUSE_MS);
+      const before = answer.number;
+      try {
+        await responses.follow(answer.id, answer.number, onEvent, signal);
+      } catch (error) {
+        if (error.status === 404) throw new ApiError(404, 'lost', 'the server was restarted and no longer has this answer');
+        if (!mayPass(error)) throw error;
+      }
+      if (answer.number > before) {
+        lostMs = 0;
+        wait = FIRST_PAUSE_MS;
+      }
     }
+    return answer;
+  } finally {
+    pace.stop();
   }
-  return answer;
 }

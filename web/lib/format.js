@@ -10,7 +10,8 @@ export function bytes(count) {
   return `${unit === 0 || value >= 100 ? Math.round(value) : value.toFixed(1)} ${UNITS[unit]}`;
 }
 
-export const count = (number) => Math.round(number).toLocaleString('en');
+const NUMBERS = new Intl.NumberFormat('en');
+export const count = (number) => NUMBERS.format(Math.round(number));
 
 export function duration(seconds) {
   if (seconds < 1) return `${Math.round(seconds * 1000)} ms`;

@@ -52,14 +52,17 @@ export function notifyError(error) {
 export const announcement = new Store('');
 
 const PIECE_MS = 2500;
+const LOOK_MS = 500;  // for the end of a sentence
 
 // Announces a text that grows by its whole sentences, seldom enough to be read.
 export class Announcer {
   #said = 0;
   #lastMs = 0;
+  #lookedMs = 0;
 
   grow(text, nowMs = performance.now()) {
-    if (nowMs - this.#lastMs < PIECE_MS) return;
+    if (nowMs - this.#lastMs < PIECE_MS || nowMs - this.#lookedMs < LOOK_MS) return;
+    this.#lookedMs = nowMs;
     const fresh = text.slice(this.#said);
     const end = Math.max(fresh.lastIndexOf('. '), fresh.lastIndexOf('\n'), fresh.lastIndexOf('? '), fresh.lastIndexOf('! '));
     if (end < 0) return;

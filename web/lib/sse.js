@@ -7,11 +7,13 @@ export class EventParser {
   #event = '';
   #id = '';
   #data = [];
+  #hasReturns = false;
 
   // Returns the events that `text` completes.
   push(text) {
     const events = [];
     this.#rest += text;
+    this.#hasReturns = this.#rest.includes('\r');
     let begin = 0;
     for (;;) {
       const end = this.#lineEnd(begin);
@@ -34,12 +36,10 @@ export class EventParser {
 
   // A carriage return at the very end may be the first half of a line end.
   #lineEnd(begin) {
-    for (let at = begin; at < this.#rest.length; ++at) {
-      const c = this.#rest[at];
-      if (c === '\n') return at;
-      if (c === '\r') return at + 1 < this.#rest.length ? at : -1;
-    }
-    return -1;
+    const newline = this.#rest.indexOf('\n', begin);
+    const back = this.#hasReturns ? this.#rest.indexOf('\r', begin) : -1;
+    if (back < 0 || (newline >= 0 && newline < back)) return newline;
+    return back + 1 < this.#rest.length ? back : -1;
   }
 
   #field(line) {
@@ -54,14 +54,22 @@ export class EventParser {
   }
 }
 
+// A body that has arrived already would be read in one go, however long it is: the page does what else waits in between.
+const TURN_MS = 20;
+const otherTasks = () => new Promise((resolve) => { setTimeout(resolve); });
+
 // Calls `onText(text, done)` with each piece of a response's body, and at its end. If `onText` throws, the rest is not fetched.
 async function readText(response, onText) {
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+  let turnMs = performance.now();
   try {
     for (;;) {
       const {value, done} = await reader.read();
       onText(done ? '' : value, done);
       if (done) return;
+      if (performance.now() - turnMs < TURN_MS) continue;
+      await otherTasks();
+      turnMs = performance.now();
     }
   } finally {
     reader.cancel().catch(() => {});
