@@ -371,10 +371,14 @@ class Page:
         for command, shown, _ in parts:
             # curl ends with 22 for an answer of 400 or more. The page shows that it is meant.
             meant = '"error"' in shown
-            good, printed = self.run_shell(self.with_store(f"{command} || [ $? = 22 ]" if meant else command))
-            if not good:
-                return f"`{command}` fails:\n{printed}"
-            if shown.strip() and unlike(shown, printed):
+            # The server joins tokens into one event if they come faster than it is given the processor: other runs do not.
+            for _ in range(4 if shown.startswith("data: ") else 1):
+                good, printed = self.run_shell(self.with_store(f"{command} || [ $? = 22 ]" if meant else command))
+                if not good:
+                    return f"`{command}` fails:\n{printed}"
+                if not shown.strip() or not unlike(shown, printed):
+                    break
+            else:
                 return f"`{command}` prints:\n{printed}\nand not:\n{shown}"
         return None
 

@@ -132,8 +132,8 @@ class Benchmarks(ViewsCase):
 
     def test_stop_cancels_what_runs(self):
         page = self.benchmarks()
-        choose_levels(page, [4])
-        settle(page, Requests_of_each_client=5, Rounds=3, Tokens_of_each_answer=1000)
+        choose_levels(page, [8])
+        settle(page, Requests_of_each_client=8, Rounds=3, Tokens_of_each_answer=1000)
         page.get_by_role("button", name="Run", exact=True).click()
         expect(page.get_by_role("region", name="Running")).to_be_visible()
         eventually(lambda: self.server.load()["running"] > 0)
