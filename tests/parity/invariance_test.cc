@@ -17,6 +17,7 @@
 #include "golden_data.h"
 #include "runner/cpu_model_runner.h"
 #include "runner/testing/direct_driver.h"
+#include "sampled.h"
 #include "tiny_model.h"
 
 namespace tutti::parity {
@@ -303,7 +304,7 @@ TEST_P(InvarianceOnEveryIsa, EveryFormatGivesTheSameBytes) {
   // The last two are computed as Q8_0 and Q4_0.
   types.insert(types.end(), {tensor::DType::kMXFP4, tensor::DType::kIQ4_NL, tensor::DType::kTQ2_0});
   size_t next = 0;
-  for (const tensor::DType type : types) {
+  for (const tensor::DType type : CasesOn(isa, types)) {
     const bool sixteen = type == tensor::DType::kF16 || type == tensor::DType::kBF16;
     const bool has_bf16 = sixteen ? gemm.bf16_pairs : tensor::IsQuantized(type) && gemm.bf16_tiles;
     for (const bool in_bf16 : {false, true}) {

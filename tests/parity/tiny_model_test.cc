@@ -7,8 +7,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "amount.h"
 #include "runner/testing/direct_driver.h"
+#include "sampled.h"
 #include "tensor/transcoded.h"
 
 namespace tutti::parity {
@@ -92,7 +92,7 @@ class TinyModelTest : public testing::TestWithParam<Isa> {};
 // Float weights and activations: the only differences are the order of sums and the 16-bit
 // transcendental error.
 TEST_P(TinyModelTest, FloatPathServesEveryTypeAsTheReference) {
-  for (const DType type : EveryType()) {
+  for (const DType type : CasesOn(GetParam(), EveryType())) {
     CheckpointSpec spec = SmallSpec();
     spec.type = type;
     const TinyModel model = MakeTinyModel(spec, WeightMode::kF32);
@@ -107,7 +107,7 @@ TEST_P(TinyModelTest, FloatPathServesEveryTypeAsTheReference) {
 // Weights as the file has them, activations in int8 blocks, 8-bit KV: errors of a few hundredths
 // in a logit, and the best token except where the reference itself nearly ties.
 TEST_P(TinyModelTest, Int8PathServesEveryTypeWithinItsRounding) {
-  for (const DType type : EveryType()) {
+  for (const DType type : CasesOn(GetParam(), EveryType())) {
     CheckpointSpec spec = SmallSpec();
     spec.type = type;
     const TinyModel model = MakeTinyModel(spec, WeightMode::kInt8);
@@ -163,11 +163,8 @@ TEST_P(TinyModelTest, BlocksInBfloat16ServeWithinTheirRounding) {
   const bool scalar = GetParam() == kernels::Isa::kScalar;
   const kernels::KernelTable& kernels = scalar ? ScalarTiles() : kernels::KernelsFor(GetParam());
   if (!kernels.gemm.bf16_tiles) return;
-  int seen = 0;
-  for (const DType type : EveryType()) {
+  for (const DType type : CasesOn(GetParam(), EveryType())) {
     if (!tensor::IsQuantized(type)) continue;
-    // The scalar table takes seconds for each type.
-    if (scalar && seen++ % support::Amount(1, 3, 6) != 0) continue;
     CheckpointSpec spec = SmallSpec();
     spec.type = type;
     const TinyModel model = MakeTinyModel(spec, WeightMode::kInt8, true);
