@@ -1,11 +1,14 @@
 #include "app/trace_export.h"
 
 #include <algorithm>
+#include <chrono>
+#include <optional>
 #include <string>
 #include <utility>
 
 #include "app/process/process_name.h"
 #include "app/version.h"
+#include "base/ascii.h"
 
 namespace tutti::app {
 namespace {
@@ -17,6 +20,18 @@ Result<traces::Pairs> PairsOfVariable(const char* name) {
   // Not the value: it may hold a credential.
   return InvalidArgument("invalid_value",
                          "invalid " + std::string(name) + ": " + pairs.status().message());
+}
+
+// Milliseconds of OTEL_BSP_SCHEDULE_DELAY; `otherwise` if it is not set.
+Result<std::chrono::milliseconds> ScheduleDelay(std::chrono::milliseconds otherwise) {
+  const std::string text = EnvironmentText("OTEL_BSP_SCHEDULE_DELAY");
+  if (text.empty()) return otherwise;
+  const std::optional<int> delay = ParseNumber<int>(text);
+  if (!delay.has_value() || *delay < 1 || *delay > 3'600'000) {
+    return InvalidArgument("invalid_value",
+                           "invalid OTEL_BSP_SCHEDULE_DELAY: expected milliseconds, 1 to 3600000");
+  }
+  return std::chrono::milliseconds(*delay);
 }
 
 // The attributes of this process. Those of the variables go before our own.
@@ -50,6 +65,7 @@ Result<std::unique_ptr<traces::Exporter>> StartTraceExport(
   ASSIGN_OR_RETURN(options.endpoint, traces::ParseEndpoint(endpoint));
   ASSIGN_OR_RETURN(options.headers, PairsOfVariable("OTEL_EXPORTER_OTLP_HEADERS"));
   ASSIGN_OR_RETURN(options.resource, ResourceAttributes());
+  ASSIGN_OR_RETURN(options.interval, ScheduleDelay(options.interval));
   options.version = kVersion;
   options.ca_file = settings.Text("traces.ca_file");
   traces->CollectForExport(settings.Number("traces.sample_ratio"));

@@ -20,6 +20,9 @@ from test_workers import World
 STAGES = ("receive", "prepare", "queue", "prefill", "decode", "send")
 
 
+SOON = {"OTEL_BSP_SCHEDULE_DELAY": "50"}
+
+
 class Collector:
     """The OTLP/HTTP endpoint of a collector. It keeps what it is sent."""
 
@@ -99,7 +102,7 @@ class Traces(unittest.TestCase):
         cls.addClassCleanup(cls.collector.close)
         cls.server = Server("--traces-endpoint", cls.collector.url, environment={
             "OTEL_SERVICE_NAME": "a name", "OTEL_RESOURCE_ATTRIBUTES": "deployment.environment=a%20test",
-            "OTEL_EXPORTER_OTLP_HEADERS": "x-token=a%20secret"})
+            "OTEL_EXPORTER_OTLP_HEADERS": "x-token=a%20secret", **SOON})
         cls.addClassCleanup(lambda: cls.server.stop())
 
     def test_spans_of_a_chat_are_its_stages_and_add_up(self):
@@ -183,7 +186,7 @@ class Traces(unittest.TestCase):
 class WithoutACollector(unittest.TestCase):
     def test_requests_are_answered_and_the_end_is_quick(self):
         port = free_port()
-        server = Server("--traces-endpoint", f"127.0.0.1:{port}")
+        server = Server("--traces-endpoint", f"127.0.0.1:{port}", environment=SOON)
         self.addCleanup(lambda: server.stop() if server.process.poll() is None else None)
         for _ in range(3):
             self.assertEqual(generate(server)[0], 200)
@@ -204,7 +207,7 @@ class WithoutACollector(unittest.TestCase):
     def test_a_ratio_of_zero_sends_only_what_callers_trace(self):
         collector = Collector()
         self.addCleanup(collector.close)
-        server = Server("--traces-endpoint", collector.url, "--traces-sample-ratio", "0")
+        server = Server("--traces-endpoint", collector.url, "--traces-sample-ratio", "0", environment=SOON)
         self.addCleanup(server.stop)
         for _ in range(4):
             generate(server)
@@ -212,6 +215,13 @@ class WithoutACollector(unittest.TestCase):
         generate(server, headers={"traceparent": traceparent})
         collector.wait(trace_id)
         self.assertEqual({span.trace_id.hex() for span, _ in collector.spans()}, {trace_id})
+
+    def test_a_bad_delay_ends_the_start(self):
+        for delay in ("0", "soon", "3600001", "1 "):
+            server = Server("--traces-endpoint", "127.0.0.1:4318", environment={"OTEL_BSP_SCHEDULE_DELAY": delay}, wait=False)
+            self.assertEqual(server.process.wait(STEP_S), 78, server.log())
+            self.assertIn("OTEL_BSP_SCHEDULE_DELAY", server.log())
+            server.stop()
 
     def test_a_bad_url_ends_the_start(self):
         for url in ("ftp://x", "http://u:p@x", "http://x/?a=b"):
