@@ -37,7 +37,6 @@ def main():
         try:
             text = chat(port, alive=server.alive, limit_s=BUILD_LIMIT_S)
             seconds = time.monotonic() - begin
-            server.stop()
         finally:
             root.close()
     print(f"{seconds:.0f} s from `make serve` to the answer {text!r}; 360 are asked for on two cores")
