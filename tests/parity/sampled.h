@@ -9,9 +9,9 @@
 
 namespace tutti::parity {
 
-// A model or type is computed alike on every instruction set but for the kernels, which have tests
-// of their own. So the best set of the machine runs every case and each other one a third of them,
-// another third than the set before; with TUTTI_TEST_FULL (`make soak`) all sets run all.
+// Only the kernels differ between instruction sets, and they have their own tests. So the best set
+// of the machine runs every case, and each other set runs one in three; with TUTTI_TEST_FULL (`make
+// soak`) every set runs all.
 inline bool RunsOn(kernels::Isa isa, size_t number_of_case) {
   static const bool full = std::getenv("TUTTI_TEST_FULL") != nullptr;
   static const kernels::Isa best = kernels::DetectIsas().back();

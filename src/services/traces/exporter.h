@@ -55,8 +55,8 @@ class Exporter {
     Pairs resource;  // attributes that identify this process: service.name...
     std::string version;
     std::string ca_file;  // PEM of authorities in addition to the system's; empty: none
-    // Between two looks for requests that have ended. Each look and POST takes the processor from
-    // the threads of a model for a moment, and these wait for each other.
+    // Between two looks for requests that have ended. Looks every 200 ms cost throughput
+    // (docs/decisions/0081).
     std::chrono::milliseconds interval{1'000};
     std::chrono::milliseconds timeout{10'000};   // limit of one POST
     std::chrono::milliseconds last_wait{2'000};  // limit of the POST in the destructor
