@@ -1,5 +1,5 @@
 // The frame of the page: navigation, the view of the address, the key, notices.
-import {Component, html, render, useEffect, useRef, useState} from './lib/preact.js';
+import {Component, html, render, useEffect, useLayoutEffect, useRef, useState} from './lib/preact.js';
 import {config, me, ownerOf, session, signOut} from './lib/api.js';
 import {Dialog} from './components/dialog.js';
 import {sentence} from './lib/format.js';
@@ -82,11 +82,13 @@ function useCaller({key, needed, left}) {
   };
   useEffect(() => { if (server === null) config().then(setServer).catch(setFailure); }, [tries]);
   const asksKey = needed || (server?.keys && key === '');
+  // Before the form for the key is drawn: whoever sees it finds nothing of the one who left.
+  useLayoutEffect(() => {
+    if (!left) return;
+    setCaller(null);
+    forgetSettings();
+  }, [left]);
   useEffect(() => {
-    if (left) {
-      setCaller(null);
-      forgetSettings();
-    }
     if (server === null || asksKey) return undefined;
     // An answer for an earlier key must not replace a later one.
     let current = true, timer;
