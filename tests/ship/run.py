@@ -35,6 +35,7 @@ PLAN = {
     "site": (300, []),
     "rolling_restarts": (400, ["--tutti", "FOLDER/tutti"]),
     "ray_cluster": (900, ["--wheel", "WHEEL"]),
+    "trace_receiver": (600, ["--tutti", "FOLDER/tutti"]),
     "first_answer": (1600, []),
     "debian13": (1800, []),
     "parts": (1800, []),
