@@ -11,7 +11,6 @@ import datetime
 import json
 import os
 import pathlib
-import platform
 import re
 import shutil
 import subprocess
@@ -19,6 +18,7 @@ import sys
 import tempfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+import binaries  # noqa: E402
 import make_packages  # noqa: E402
 import make_sbom  # noqa: E402
 import packing  # noqa: E402
@@ -40,9 +40,9 @@ def glibc_files(programs: list[pathlib.Path]) -> dict[str, pathlib.Path]:
     """The loader and glibc's libraries that programs ask for, by their places."""
     found: dict[str, pathlib.Path] = {}
     for program in programs:
-        for name, path in re.findall(r"^\s*(?:(\S+) => )?(/\S+) \(0x", packing.run("ldd", program), re.MULTILINE):
+        for name, path in re.findall(r"^\s*(?:(\S+) => )?(/\S+) \(0x", binaries.ldd(program), re.MULTILINE):
             base = pathlib.Path(path).name
-            if base in packing.GLIBC and not found.get(base):
+            if base in binaries.GLIBC and not found.get(base):
                 found[path.removeprefix("/usr") if path.startswith("/usr/") else path] = pathlib.Path(path)
     return found
 
@@ -51,10 +51,10 @@ def lay_out(build: pathlib.Path, root: pathlib.Path, work: pathlib.Path, environ
     usr = root / "usr"
     (usr / "bin").mkdir(parents=True)
     shutil.copy(build / "tutti", usr / "bin" / "tutti")
-    packing.run("strip", usr / "bin" / "tutti", env=environment)
+    packing.run(binaries.tool("strip", build / "tutti"), usr / "bin" / "tutti", env=environment)
     packing.run("patchelf", "--force-rpath", "--set-rpath", "/usr/lib/tutti", usr / "bin" / "tutti")
     icu = small_icu.make(build / "tutti", work)
-    origins = packing.copy_libraries([build / "tutti"], usr / "lib" / "tutti", {icu.name: icu})
+    origins = binaries.copy_libraries([build / "tutti"], usr / "lib" / "tutti", {icu.name: icu})
     bundle = {f"usr/lib/tutti/{name}": (usr / "lib" / "tutti" / name, origin) for name, origin in origins.items()}
     glibc = glibc_files([build / "tutti", *origins.values()])
     for place, path in glibc.items():
@@ -103,9 +103,9 @@ def name_image(layout: pathlib.Path) -> None:
 
 
 def make(build: pathlib.Path, out: pathlib.Path, environment: dict[str, str]) -> pathlib.Path:
-    architecture = {"x86_64": "amd64", "aarch64": "arm64"}[platform.machine()]
+    machine = binaries.machine(build / "tutti")
     created = datetime.datetime.fromtimestamp(packing.commit_time(), datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
-    path = out / f"tutti-{packing.version()}-linux-{platform.machine()}.oci.tar"
+    path = out / f"tutti-{packing.version()}-linux-{machine}.oci.tar"
     with tempfile.TemporaryDirectory() as folder:
         work, root, layout = (pathlib.Path(folder, name) for name in ("work", "root", "layout"))
         work.mkdir()
@@ -119,7 +119,7 @@ def make(build: pathlib.Path, out: pathlib.Path, environment: dict[str, str]) ->
         packing.run("umoci", "new", "--image", image)
         packing.run("umoci", "raw", "add-layer", "--image", image, "--history.created", created, "--history.created_by", "make image", layer)
         words = [word for name, value in labels().items() for word in ("--config.label", f"{name}={value}")]
-        packing.run("umoci", "config", "--image", image, "--created", created, "--architecture", architecture, "--os", "linux",
+        packing.run("umoci", "config", "--image", image, "--created", created, "--architecture", binaries.DEBIAN_ARCHITECTURES[machine], "--os", "linux",
                     "--no-history", *CONFIGURATION, *words)
         packing.run("umoci", "gc", "--layout", layout)
         name_image(layout)

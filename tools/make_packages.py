@@ -11,7 +11,6 @@ import functools
 import gzip
 import os
 import pathlib
-import platform
 import re
 import shutil
 import subprocess
@@ -19,6 +18,7 @@ import sys
 import tempfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+import binaries  # noqa: E402
 import make_man  # noqa: E402
 import make_sbom  # noqa: E402
 import packing  # noqa: E402
@@ -29,8 +29,8 @@ PROGRAMS = ["tutti", f"src/library/libtutti.so.{packing.version()}"]  # in the b
 COMPLETIONS = {"bash": "bash-completion/completions/tutti", "zsh": "zsh/{}/_tutti", "fish": "fish/vendor_completions.d/tutti.fish"}
 
 
-def tarball_name() -> str:
-    return f"tutti-{packing.version()}-linux-{platform.machine()}"
+def tarball_name(build: pathlib.Path) -> str:
+    return f"tutti-{packing.version()}-linux-{binaries.machine(build / 'tutti')}"
 
 
 @functools.cache
@@ -42,13 +42,14 @@ def man_pages(program: pathlib.Path) -> dict[str, bytes]:
 
 def write_shared_files(build: pathlib.Path, share: pathlib.Path, zsh_folder: str) -> None:
     """What is made from the program's own words: man pages and completions."""
+    tutti = binaries.runnable(build / "tutti", build)
     (share / "man" / "man1").mkdir(parents=True)
-    for name, page in man_pages(build / "tutti").items():
+    for name, page in man_pages(tutti).items():
         (share / "man" / "man1" / name).write_bytes(page)
     for shell, place in COMPLETIONS.items():
         path = share / place.format(zsh_folder)
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(packing.run(build / "tutti", "completion", shell))
+        path.write_text(packing.run(tutti, "completion", shell))
 
 
 def make_deb(build: pathlib.Path, out: pathlib.Path, environment: dict[str, str]) -> pathlib.Path:
@@ -60,12 +61,14 @@ def make_deb(build: pathlib.Path, out: pathlib.Path, environment: dict[str, str]
     doc.mkdir(parents=True)
     shutil.copy(ROOT / "share" / "debian" / "copyright", doc)
     (doc / "changelog.gz").write_bytes(gzip.compress((ROOT / "CHANGELOG.md").read_bytes(), mtime=0))
-    architecture = packing.run("dpkg", "--print-architecture").strip()
+    architecture = binaries.DEBIAN_ARCHITECTURES[binaries.machine(build / "tutti")]
     name = f"tutti_{packing.version()}_{architecture}.deb"
     make_sbom.write(make_sbom.make(build, name, PROGRAMS), doc / "tutti.spdx.json")
     work = out / "cpack"
-    done = subprocess.run(["cpack", "-G", "DEB", "-B", str(work)], cwd=build, env=environment, stdout=subprocess.PIPE,
-                          stderr=subprocess.STDOUT, text=True, check=False)
+    # dpkg-shlibdeps, which CPack runs, has the architecture from the environment.
+    done = subprocess.run(["cpack", "-G", "DEB", "-B", str(work), "-D", f"CPACK_DEBIAN_PACKAGE_ARCHITECTURE={architecture}"], cwd=build,
+                          env={**environment, "DEB_HOST_ARCH": architecture}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                          check=False)
     if done.returncode != 0:
         sys.exit(f"{done.stdout}make_packages: cpack failed")
     (made,) = work.glob("*.deb")
@@ -77,7 +80,7 @@ def make_deb(build: pathlib.Path, out: pathlib.Path, environment: dict[str, str]
 def copy_licences(origins: dict[str, pathlib.Path], folder: pathlib.Path) -> None:
     """The copyright files of the Debian packages that libraries are from."""
     folder.mkdir(parents=True)
-    for package in sorted(set(packing.debian_packages(origins.values()).values())):
+    for package in sorted(set(binaries.debian_packages(origins.values()).values())):
         text = pathlib.Path("/usr/share/doc", package, "copyright")
         shutil.copyfile(text, folder / f"{package}.txt")
 
@@ -87,7 +90,7 @@ def lay_out_tarball(build: pathlib.Path, root: pathlib.Path, work: pathlib.Path,
     subprocess.run(["cmake", "--install", str(build), "--prefix", str(root), "--strip"], check=True, stdout=subprocess.DEVNULL, env=environment)
     write_shared_files(build, root / "share", "site-functions")
     icu = small_icu.make(build / "tutti", work)
-    origins = packing.copy_libraries([build / name for name in PROGRAMS], root / "lib" / "tutti", {icu.name: icu})
+    origins = binaries.copy_libraries([build / name for name in PROGRAMS], root / "lib" / "tutti", {icu.name: icu})
     # DT_RPATH, which is also searched for what the libraries ask for, and before LD_LIBRARY_PATH.
     for path, to in ((root / "bin" / "tutti", "$ORIGIN/../lib/tutti"), ((root / "lib" / "libtutti.so").resolve(), "$ORIGIN/tutti")):
         packing.run("patchelf", "--force-rpath", "--set-rpath", to, path)
@@ -99,20 +102,20 @@ def lay_out_tarball(build: pathlib.Path, root: pathlib.Path, work: pathlib.Path,
     shutil.copy(ROOT / "deploy" / "systemd" / "tutti.service", examples / "systemd")
     shutil.copy(ROOT / "share" / "tutti" / "default", examples / "systemd" / "tutti.default")
     glibc = max((tuple(map(int, found.split("."))) for path in [root / "bin" / "tutti", *(root / "lib").rglob("*.so*")]
-                 for found in re.findall(r"GLIBC_([\d.]+)", packing.run("objdump", "-T", path))))
+                 for found in re.findall(r"GLIBC_([\d.]+)", packing.run(binaries.tool("objdump", path), "-T", path))))
     readme = (ROOT / "share" / "tutti" / "README.tarball").read_text()
     (root / "README").write_text(readme.replace("@VERSION@", packing.version()).replace("@GLIBC@", ".".join(map(str, glibc))))
     bundle = {f"lib/tutti/{name}": (root / "lib" / "tutti" / name, origin) for name, origin in origins.items()}
-    make_sbom.write(make_sbom.make(build, f"{tarball_name()}.tar.gz", PROGRAMS, bundle), doc / "tutti.spdx.json")
+    make_sbom.write(make_sbom.make(build, f"{tarball_name(build)}.tar.gz", PROGRAMS, bundle), doc / "tutti.spdx.json")
 
 
 def make_tarball(build: pathlib.Path, out: pathlib.Path, environment: dict[str, str]) -> pathlib.Path:
-    path = out / f"{tarball_name()}.tar.gz"
+    path = out / f"{tarball_name(build)}.tar.gz"
     with tempfile.TemporaryDirectory() as folder:
         root, work = pathlib.Path(folder, "root"), pathlib.Path(folder, "work")
         work.mkdir()
         lay_out_tarball(build, root, work, environment)
-        packing.write_tar_gz(path, root, tarball_name())
+        packing.write_tar_gz(path, root, tarball_name(build))
     return path
 
 

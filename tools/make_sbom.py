@@ -19,6 +19,7 @@ import uuid
 from datetime import datetime, timezone
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+import binaries  # noqa: E402
 import packing  # noqa: E402
 
 # By Debian source package: what its library or headers are licensed under, read from their copyright files.
@@ -31,12 +32,15 @@ LICENCES = {
     "c-ares": "MIT",
     "ca-certificates": "MPL-2.0 AND GPL-2.0-or-later",
     "cli11": "BSD-3-Clause",
+    "cross-toolchain-base": "LGPL-2.1-or-later AND GPL-2.0-only WITH Linux-syscall-note",  # glibc and Linux for cross compilers
     "curl": "curl",
     "cyrus-sasl2": "BSD-3-Clause-Attribution",
     "e2fsprogs": "MIT",  # libcom_err
     "fmtlib": "MIT",
     "gcc-12": "GPL-3.0-or-later WITH GCC-exception-3.1",
+    "gcc-12-cross": "GPL-3.0-or-later WITH GCC-exception-3.1",
     "gcc-14": "GPL-3.0-or-later WITH GCC-exception-3.1",
+    "gcc-14-cross": "GPL-3.0-or-later WITH GCC-exception-3.1",
     "glibc": "LGPL-2.1-or-later",
     "gmp": "LGPL-3.0-or-later OR GPL-2.0-or-later",
     "gnutls28": "LGPL-2.1-or-later",
@@ -81,9 +85,11 @@ FIELDS = ("Package", "Version", "Source", "Architecture", "Maintainer", "Homepag
 
 
 @functools.cache
-def debian_database() -> dict[str, dict[str, str]]:
+def debian_database(architecture: str = "") -> dict[str, dict[str, str]]:
+    """What is installed, by package. One that is there for several architectures is that of the given one."""
     form = "\\n".join("${" + name + "}" for name in FIELDS) + "\x1e"
     entries = [dict(zip(FIELDS, text.split("\n"))) for text in packing.run("dpkg-query", "-W", "-f", form).split("\x1e")[:-1]]
+    entries.sort(key=lambda entry: entry["Architecture"] == architecture)
     return {entry["Package"]: entry for entry in entries}
 
 
@@ -97,7 +103,7 @@ def identifier(text: str) -> str:
 
 def packages_of(paths) -> dict[str, set[pathlib.Path]]:
     found: dict[str, set[pathlib.Path]] = {}
-    for path, owner in packing.debian_packages(paths).items():
+    for path, owner in binaries.debian_packages(paths).items():
         found.setdefault(owner, set()).add(path)
     return found
 
@@ -109,7 +115,7 @@ def link_line(build: pathlib.Path, program: str) -> list[pathlib.Path]:
     words = rule.group(1).split()
     paths = [pathlib.Path(word) for word in words if word.startswith("/")]
     for name in (word[2:] for word in words if word.startswith("-l")):
-        found = packing.run("g++", f"-print-file-name=lib{name}.so").strip()
+        found = packing.run(binaries.tool("g++", build / program), f"-print-file-name=lib{name}.so").strip()
         paths.append(pathlib.Path(found))
     return [path for path in paths if not path.is_relative_to(build.resolve())]
 
@@ -125,11 +131,11 @@ def header_packages(build: pathlib.Path, programs: tuple[str, ...]) -> set[str]:
             current = line.split(":")[0] in inputs
         elif current and line.startswith("    /usr/"):
             headers.add(pathlib.Path(line.strip()))
-    return set(packing.debian_packages(headers).values())
+    return set(binaries.debian_packages(headers).values())
 
 
-def debian_entry(package: str) -> dict:
-    fields = debian_database()[package]
+def debian_entry(package: str, architecture: str) -> dict:
+    fields = debian_database(architecture)[package]
     source = source_of(package)
     if source not in LICENCES:
         raise SystemExit(f"make_sbom: no licence is known of {package}, of Debian's source package {source}: add a row to LICENCES")
@@ -186,8 +192,8 @@ def make(build: pathlib.Path, name: str, programs: list[str], bundle: dict[str, 
     for program in programs:
         direct = {path for path in link_line(build, program)}
         archives = {path for path in direct if path.suffix == ".a"}
-        loaded = packing.libraries(build / program)
-        own = set(packing.needed(build / program))
+        loaded = binaries.libraries(build / program)
+        own = set(binaries.needed(build / program))
         owners = packages_of(set(loaded.values()))
         for owner, paths in owners.items():
             linked.setdefault(owner, set()).update(paths)
@@ -195,7 +201,7 @@ def make(build: pathlib.Path, name: str, programs: list[str], bundle: dict[str, 
         for library, path in loaded.items():
             if library in own:
                 edges.add((me, "DYNAMIC_LINK", identifier(package_of[path])))
-            for other in packing.needed(path):
+            for other in binaries.needed(path):
                 if other in loaded and package_of[loaded[other]] != package_of[path]:
                     edges.add((identifier(package_of[path]), "DYNAMIC_LINK", identifier(package_of[loaded[other]])))
         for owner, paths in (packages_of(archives) if archives else {}).items():
@@ -204,12 +210,13 @@ def make(build: pathlib.Path, name: str, programs: list[str], bundle: dict[str, 
     headers = header_packages(build, tuple(programs))
     for owner in headers:
         edges.add((me, "CONTAINS", identifier(owner)))  # templates and inline functions of its headers
+    architecture = binaries.DEBIAN_ARCHITECTURES[binaries.machine(build / programs[0])]
     names = sorted(set(linked) | set(headers) | set(extra or []))
     vendored = vendored_entries()
     edges.update((me, "CONTAINS", entry["SPDXID"]) for entry in vendored)
     edges.update((me, "CONTAINS", identifier(package)) for package in extra or [])
     files = []
-    owners = packing.debian_packages([origin for _, origin in (bundle or {}).values()]) if bundle else {}
+    owners = binaries.debian_packages([origin for _, origin in (bundle or {}).values()]) if bundle else {}
     for inside, (path, origin) in sorted((bundle or {}).items()):
         owner = owners[origin]
         files.append(file_entry(path, inside, LICENCES[source_of(owner)]))
@@ -222,7 +229,7 @@ def make(build: pathlib.Path, name: str, programs: list[str], bundle: dict[str, 
     document = {
         "spdxVersion": "SPDX-2.3", "dataLicense": "CC0-1.0", "SPDXID": "SPDXRef-DOCUMENT", "name": name,
         "creationInfo": {"created": created, "creators": ["Organization: Tutti maintainers", "Tool: tutti-make_sbom"]},
-        "packages": [own, *(debian_entry(package) for package in names), *vendored], "files": files,
+        "packages": [own, *(debian_entry(package, architecture) for package in names), *vendored], "files": files,
         "relationships": [{"spdxElementId": "SPDXRef-DOCUMENT", "relationshipType": "DESCRIBES", "relatedSpdxElement": me}]
         + [{"spdxElementId": one, "relationshipType": kind, "relatedSpdxElement": other} for one, kind, other in sorted(edges)]}
     document["documentNamespace"] = uuid.uuid5(uuid.NAMESPACE_OID, json.dumps(document, sort_keys=True)).urn
@@ -247,7 +254,7 @@ def main() -> None:
     if args.bundle is not None:
         origins: dict[str, pathlib.Path] = {}
         for program in programs:
-            origins.update(packing.libraries(args.build / program))
+            origins.update(binaries.libraries(args.build / program))
         bundle = {path.name: (path, origins[path.name]) for path in args.bundle.iterdir()}
     write(make(args.build, args.name, programs, bundle), args.out)
 

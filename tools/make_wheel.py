@@ -22,6 +22,7 @@ import zipfile
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tests" / "e2e"))
 from run import make_venv  # noqa: E402
+import binaries  # noqa: E402
 import make_packages  # noqa: E402
 import make_sbom  # noqa: E402
 import packing  # noqa: E402
@@ -60,7 +61,7 @@ def complete(wheel: pathlib.Path, build: pathlib.Path) -> None:
                 if not entry.is_dir() and entry.external_attr >> 16 & 0o100:
                     (root / entry.filename).chmod(0o755)
         (info,) = root.glob("*.dist-info")
-        origins = origins_of(root / "tutti.libs", packing.libraries(build / LIBRARY))
+        origins = origins_of(root / "tutti.libs", binaries.libraries(build / LIBRARY))
         make_packages.copy_licences(origins, info / "licenses" / "libraries")
         bundle = {f"tutti.libs/{name}": (root / "tutti.libs" / name, origin) for name, origin in origins.items()}
         make_sbom.write(make_sbom.make(build, wheel.name, [LIBRARY], bundle), info / "sboms" / "tutti.spdx.json")

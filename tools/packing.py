@@ -1,9 +1,8 @@
-"""What the makers of packages share: the time of the commit, archives whose bytes depend on nothing else, and the libraries of a program."""
+"""What the makers of packages share: the time of the commit, and archives whose bytes depend on nothing else."""
 import gzip
 import os
 import pathlib
 import re
-import shutil
 import stat
 import subprocess
 import tarfile
@@ -75,50 +74,3 @@ def write_zip(archive: pathlib.Path, root: pathlib.Path) -> None:
             executable = path.stat().st_mode & stat.S_IXUSR
             entry.external_attr = (stat.S_IFREG | (0o755 if executable else 0o644)) << 16
             packed.writestr(entry, path.read_bytes())
-
-
-def debian_packages(paths) -> dict[pathlib.Path, str]:
-    """The Debian package that each of some files of this machine is from. Packages list files in /lib or in /usr/lib, whatever the links are."""
-    wanted: dict[str, pathlib.Path] = {}
-    for path in paths:
-        real = str(path.resolve())
-        for name in (str(path), real, real.removeprefix("/usr"), "/usr" + real.removeprefix("/usr")):
-            wanted[name] = path
-    done = subprocess.run(["dpkg-query", "-S", *sorted(wanted)], capture_output=True, text=True, check=False)
-    found = {wanted[name]: owner for owner, name in re.findall(r"^(\S+?)(?::\w+)?: (/\S+)$", done.stdout, re.MULTILINE) if name in wanted}
-    missing = sorted(str(path) for path in set(paths) - set(found))
-    if missing:
-        raise SystemExit(f"no Debian package has {' '.join(missing[:3])}")
-    return found
-
-
-def needed(library: pathlib.Path) -> list[str]:
-    """The names of the libraries that one asks for itself."""
-    return re.findall(r"\(NEEDED\)\s+Shared library: \[(\S+)\]", run("readelf", "-dW", library))
-
-
-def libraries(program: pathlib.Path) -> dict[str, pathlib.Path]:
-    """All shared libraries that a program or library is loaded with, by name, without those of glibc, which every system has."""
-    found = dict(re.findall(r"^\s*(\S+) => (/\S+)", run("ldd", program), re.MULTILINE))
-    paths = {name: pathlib.Path(path) for name, path in found.items()}
-    return {name: path for name, path in sorted(paths.items()) if name not in GLIBC and "/" not in name}
-
-
-# Its libraries, and the loader.
-GLIBC = {"libc.so.6", "libm.so.6", "libdl.so.2", "libpthread.so.0", "librt.so.1", "libresolv.so.2", "libutil.so.1", "libanl.so.1",
-         "libmvec.so.1", "ld-linux-x86-64.so.2", "ld-linux-aarch64.so.1"}
-
-
-def copy_libraries(programs: list[pathlib.Path], folder: pathlib.Path, replaced: dict[str, pathlib.Path]) -> dict[str, pathlib.Path]:
-    """Copies what programs are loaded with into one folder, under the names that are asked for. Gives where each was from.
-
-    The copies have the bytes of their Debian packages. `replaced` are libraries that are taken instead.
-    """
-    folder.mkdir(parents=True, exist_ok=True)
-    origins = {}
-    for program in programs:
-        origins.update(libraries(program))
-    for name, path in origins.items():
-        shutil.copyfile(replaced.get(name, path).resolve(), folder / name)
-        (folder / name).chmod(0o644)
-    return origins

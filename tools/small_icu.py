@@ -8,6 +8,8 @@ import pathlib
 import re
 import subprocess
 
+import binaries
+
 KEPT = re.compile(r"\.nrm$|^(cnvalias\.icu|pool\.res|root\.res)$")
 
 
@@ -19,7 +21,7 @@ def run(*command, cwd=None) -> str:
 
 def find_icu_data(program: pathlib.Path) -> pathlib.Path:
     """The libicudata that a program or library is loaded with."""
-    found = re.search(r"libicudata\.so\.\d+ => (\S+)", run("ldd", program))
+    found = re.search(r"libicudata\.so\.\d+ => (\S+)", binaries.ldd(program))
     if found is None:
         raise SystemExit(f"{program} does not use libicudata")
     return pathlib.Path(found.group(1))
@@ -30,7 +32,7 @@ def make(program: pathlib.Path, folder: pathlib.Path) -> pathlib.Path:
     whole = find_icu_data(program)
     version = whole.name.rsplit(".", 1)[1]
     data = folder / f"icudt{version}l.dat"  # l: little-endian
-    run("objcopy", "-O", "binary", "--only-section=.rodata", whole.resolve(), data)
+    run(binaries.tool("objcopy", program), "-O", "binary", "--only-section=.rodata", whole.resolve(), data)
     (folder / "dropped.txt").write_text("".join(f"{name}\n" for name in run("icupkg", "-l", data).split() if not KEPT.search(name)))
     kept = folder / "kept"
     kept.mkdir()
@@ -39,6 +41,6 @@ def make(program: pathlib.Path, folder: pathlib.Path) -> pathlib.Path:
     library = folder / "lib" / whole.name
     library.parent.mkdir()
     # Without names of folders and of temporary files, so that equal tables give equal bytes.
-    run("gcc", "-shared", "-s", "-o", library, f"-Wl,-soname,{whole.name}", "-Wl,-z,noexecstack", "-Wl,--build-id=none",
+    run(binaries.tool("gcc", program), "-shared", "-s", "-o", library, f"-Wl,-soname,{whole.name}", "-Wl,-z,noexecstack", "-Wl,--build-id=none",
         f"icudt{version}l_dat.S", cwd=kept)
     return library

@@ -20,6 +20,7 @@ import time
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(SOURCE / "tests" / "e2e"), str(SOURCE / "tests" / "support"), str(SOURCE / "tools")]
 import hub_server  # noqa: E402
+import binaries  # noqa: E402
 import packing  # noqa: E402
 from harness import free_port  # noqa: E402
 from run import make_venv  # noqa: E402
@@ -164,13 +165,13 @@ def check_needs(root):
     """Every library that a file asks for is in lib/tutti or is glibc's, and of glibc nothing newer than Debian 12 has."""
     bundled = {path.name for path in (root / "lib/tutti").iterdir()}
     for path in [root / "bin/tutti", *(path for path in (root / "lib").rglob("*.so*") if not path.is_symlink())]:
-        for name in packing.needed(path):
-            assert name in bundled or name in packing.GLIBC, f"{path.name} needs {name}"
+        for name in binaries.needed(path):
+            assert name in bundled or name in binaries.GLIBC, f"{path.name} needs {name}"
         for found in re.findall(r"\bGLIBC_(\d+)\.(\d+)", call("objdump", "-T", path)):
             assert tuple(map(int, found)) <= GLIBC, f"{path.name} needs glibc {'.'.join(found)}"
     for program in (root / "bin/tutti", root / "lib/libtutti.so"):
         for name, path in re.findall(r"^\s*(\S+) => (.*) \(0x", call("ldd", program), re.MULTILINE):
-            assert name in packing.GLIBC or pathlib.Path(path).resolve().parent == (root / "lib/tutti").resolve(), f"{name} is from {path}"
+            assert name in binaries.GLIBC or pathlib.Path(path).resolve().parent == (root / "lib/tutti").resolve(), f"{name} is from {path}"
 
 
 def check_tarball(archive, folder):
@@ -195,7 +196,7 @@ def check_tarball(archive, folder):
     call("gcc", "-std=c11", SOURCE / "examples/generate.c", "-o", program, *flags, f"-Wl,-rpath,{moved / 'lib'}")
     loaded = call("ldd", program)
     assert not [name for name, path in re.findall(r"^\s*(\S+) => (/\S+)", loaded, re.MULTILINE)
-                if name not in packing.GLIBC and not path.startswith(str(moved))], loaded
+                if name not in binaries.GLIBC and not path.startswith(str(moved))], loaded
     assert "4" in call(program, default_model())
     return moved
 
@@ -265,8 +266,8 @@ def linked_packages(build, program):
     archives = [word for word in words if word.endswith(".a")]
     direct = {pathlib.Path(word).resolve() for word in words if not word.endswith(".a")} & {pathlib.Path(path).resolve() for path in loaded}
     assert len(direct) > 20, direct
-    paths = [pathlib.Path(path) for path in archives + loaded if pathlib.Path(path).name not in packing.GLIBC]
-    return set(packing.debian_packages(paths).values())
+    paths = [pathlib.Path(path) for path in archives + loaded if pathlib.Path(path).name not in binaries.GLIBC]
+    return set(binaries.debian_packages(paths).values())
 
 
 def check_bills(build, deb, tarball_root, image):

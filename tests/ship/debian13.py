@@ -11,17 +11,15 @@ root.
 import argparse
 import os
 import pathlib
-import shutil
 import subprocess
 import sys
 import time
 
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(SOURCE / "tests" / "e2e"), str(SOURCE / "tests" / "support")]
-from clean_roots import Root, chat, clean_root  # noqa: E402
+from clean_roots import AUTHORITIES, Root, chat, clean_root  # noqa: E402
 from harness import free_port  # noqa: E402
 
-AUTHORITIES = "/etc/ssl/certs/ca-certificates.crt"
 PACKAGES = ("ca-certificates", "git", "make", "python3")
 # Programs that start the whole program, emulate, or take minutes: --whole has them.
 LONG = ("e2e.*|.*clients_test|arm64_test|pages_test|python_package_test|packages_test|package_test|parity_test|engine_sim|"
@@ -36,16 +34,6 @@ def run_inside(root, script):
         sys.exit(f"failed in Debian 13 with exit status {done.returncode}")
 
 
-def take_tree(root):
-    tree = root.path / "src/tutti"
-    shutil.rmtree(tree, ignore_errors=True)
-    tree.parent.mkdir(exist_ok=True)
-    subprocess.run(["git", "clone", "-q", "--no-hardlinks", str(SOURCE), str(tree)], check=True)
-    shutil.copyfile(AUTHORITIES, root.path / AUTHORITIES.lstrip("/"))
-    root.mount(pathlib.Path.home() / ".cache/tutti/models", "/root/.cache/tutti/models")
-    run_inside(root, "git config --global --add safe.directory /src/tutti; grep PRETTY_NAME /etc/os-release")
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--root", type=pathlib.Path, default=SOURCE / "build/ship/debian13", help="[build/ship/debian13]")
@@ -58,7 +46,9 @@ def main():
     begin, path = time.time(), args.root.resolve()
     root = Root(path) if path.exists() else Root.copy(clean_root(path.parent / "roots", "trixie", PACKAGES), path)
     try:
-        take_tree(root)
+        root.take_tree(SOURCE)
+        root.mount(pathlib.Path.home() / ".cache/tutti/models", "/root/.cache/tutti/models")
+        run_inside(root, "grep PRETTY_NAME /etc/os-release")
         if args.whole:
             run_inside(root, "make test")
             ran = "the whole suite"

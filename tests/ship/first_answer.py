@@ -6,7 +6,6 @@ printed, not judged: it depends on the machine, its mirror and its package index
 """
 import argparse
 import pathlib
-import shutil
 import sys
 import tempfile
 import time
@@ -14,11 +13,10 @@ import time
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(SOURCE / "tests/support"), str(SOURCE / "tests/e2e")]
 
-from clean_roots import Root, call, chat, clean_root  # noqa: E402
+from clean_roots import AUTHORITIES, Root, chat, clean_root  # noqa: E402
 from harness import free_port  # noqa: E402
 
 BUILD_LIMIT_S = 1500
-AUTHORITIES = "/etc/ssl/certs/ca-certificates.crt"
 
 
 def main():
@@ -28,9 +26,7 @@ def main():
     (SOURCE / "build").mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory(dir=SOURCE / "build") as folder:
         root = Root.copy(clean_root(args.cache, "bookworm", ("git", "make", "ca-certificates")), pathlib.Path(folder, "root"))
-        # The mirror of a company may have a certificate of its own.
-        shutil.copyfile(AUTHORITIES, root.path / AUTHORITIES.lstrip("/"))
-        call("git", "clone", "--quiet", SOURCE, root.path / "src/tutti")
+        root.take_tree(SOURCE)
         port = free_port()
         begin = time.monotonic()
         server = root.start("make", "-C", "/src/tutti", "serve", f"ARGS=--port {port}", PIP_CERT=AUTHORITIES)

@@ -40,6 +40,7 @@ PLAN = {
     "debian13": (1800, []),
     "parts": (1800, []),
     "arm64_kernels": (900, []),
+    "arm64": (1800, []),
     "load_tools": (1200, []),
     "compare_runs": (1200, ["--tutti", "FOLDER/tutti", "--wait", "120"]),
 }

@@ -18,6 +18,8 @@ import urllib.request
 SUITES = {"12": "bookworm", "13": "trixie"}
 ENVIRONMENT = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LANG": "C.UTF-8", "HOME": "/root",
                "DEBIAN_FRONTEND": "noninteractive"}
+# The mirror of a company may have a certificate of its own, which its programs know and a new system does not.
+AUTHORITIES = "/etc/ssl/certs/ca-certificates.crt"
 PROXIES = ("http_proxy", "https_proxy", "no_proxy")
 # For a container engine: the root is the whole file system of the command, with devices, and control groups of one kind.
 MACHINE = """
@@ -108,6 +110,16 @@ class Root:
         if check and done.returncode != 0:
             raise AssertionError(f"{' '.join(map(str, command))}: exit status {done.returncode}: {done.stdout[-3000:]}")
         return done.stdout if check else (done.returncode, done.stdout)
+
+    def take_tree(self, source, place="/src/tutti"):
+        """The committed files of a repository and this machine's authorities, in a system that has ca-certificates."""
+        tree = self.path / place.lstrip("/")
+        shutil.rmtree(tree, ignore_errors=True)
+        tree.parent.mkdir(parents=True, exist_ok=True)
+        call("git", "clone", "--quiet", "--no-hardlinks", source, tree)
+        call("chown", "-R", "0:0", tree)  # git asks who owns it
+        shutil.copyfile(AUTHORITIES, self.path / AUTHORITIES.lstrip("/"))
+        return tree
 
     def install(self, *packages):
         self.run("apt-get", "update")
