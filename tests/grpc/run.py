@@ -3,9 +3,9 @@
 
     run.py --host build/release/tests/grpc/grpc_host [--venv build/grpc-venv] [test names as for unittest]
 
-It is not that of the end-to-end tests: tritonclient[all] holds protobuf below 5 and brings CUDA's packages, and
+It is not that of the end-to-end tests: tritonclient[all] holds protobuf below 5 or 6 and brings CUDA's packages, and
 perf_analyzer needs CUDA's run-time library, some fifty megabytes that `make e2e` can do without. Made and used as that
-one is (tests/e2e/run.py).
+one is (tests/e2e/run.py). The older tritonclient has no build of numpy for Python 3.13, the newer one needs a newer glibc.
 """
 import pathlib
 import sys
