@@ -245,7 +245,7 @@ def _unit(vectors: ArrayLike) -> Vectors:
     """As rows of length 1; a row of zeros stays."""
     rows: Vectors = numpy.atleast_2d(numpy.asarray(vectors, numpy.float32))
     lengths = numpy.linalg.norm(rows, axis=1, keepdims=True)
-    unit: Vectors = rows / numpy.maximum(lengths, 1e-12)
+    unit: Vectors = (rows / numpy.maximum(lengths, 1e-12)).astype(numpy.float32, copy=False)
     return unit
 
 

@@ -56,6 +56,10 @@ struct ReplyReader::Parser {
     // The size of an array is announced before its items are sent, so it must be bounded before
     // memory is reserved. A negative one is too large as well.
     if (static_cast<size_t>(size) > self->limits.items - self->items) return nullptr;
+    // From 1.0 on, hiredis itself takes any depth, and who frees the reply goes as deep.
+    int depth = 0;
+    for (const redisReadTask* each = task; each != nullptr; each = each->parent) ++depth;
+    if (depth > self->limits.depth) return nullptr;
     try {
       Reply* const reply = Place(task);
       reply->kind = Reply::Kind::kArray;

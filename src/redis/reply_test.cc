@@ -61,6 +61,17 @@ TEST(ReplyReader, WhatIsNoReplyOrTooMuchOfOneIsAnError) {
     ASSERT_FALSE(read.ok()) << bytes;
     EXPECT_EQ(read.status().reason(), "redis_protocol") << bytes;
   }
+  const auto nested = [](int arrays) {
+    std::string bytes;
+    for (int i = 0; i < arrays; ++i) bytes += "*1\r\n";
+    return bytes + ":1\r\n";
+  };
+  EXPECT_TRUE(Read(nested(ReplyLimits().depth), {}).ok());
+  for (const int arrays : {9, 50'000}) {
+    const auto read = Read(nested(arrays), {});
+    ASSERT_FALSE(read.ok()) << arrays;
+    EXPECT_EQ(read.status().reason(), "redis_protocol") << arrays;
+  }
   // A length alone is not believed: nothing is made room for, and the bytes themselves are counted.
   ReplyReader reader(few);
   ASSERT_TRUE(reader.Feed("$2000000000\r\n").ok());

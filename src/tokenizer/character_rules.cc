@@ -63,8 +63,13 @@ bool HasCategoryInUnicode8(char32_t code_point, uint32_t category_mask) {
   return age[0] > 0 && age[0] <= 8;
 }
 
-// The one character whose decomposition is younger than the reference's tables.
-constexpr char32_t kDecomposesSinceUnicode13 = 0x11938;
+// Characters of Unicode 13 and later decompose in ICU's tables, and not in the reference's. None
+// that came with 10 to 12 does.
+bool IsSinceUnicode13(char32_t c) {
+  UVersionInfo age;
+  u_charAge(IcuCharacter(c), age);
+  return age[0] >= 13;
+}
 
 const UNormalizer2* Nfd() {
   UErrorCode error = U_ZERO_ERROR;
@@ -232,7 +237,7 @@ void AppendBertFolded(char32_t c, bool strip_accents, bool lowercase, std::u32st
   UErrorCode error = U_ZERO_ERROR;
   const int32_t length = unorm2_getDecomposition(Nfd(), IcuCharacter(c), units.data(),
                                                  static_cast<int32_t>(units.size()), &error);
-  if (length < 0 || U_FAILURE(error) != 0 || c == kDecomposesSinceUnicode13) {
+  if (length < 0 || U_FAILURE(error) != 0 || IsSinceUnicode13(c)) {
     keep(c);
     return;
   }

@@ -37,7 +37,7 @@ TAR_PLACES = re.compile(rf"^({SHARED.replace('usr/', '')}|README|lib/tutti/lib[\
 IMAGE_PLACES = re.compile(r"^(usr/bin/tutti|usr/lib/tutti/lib[\w+.-]+\.so[.\d]*|lib/\w+-linux-gnu/lib(c|m|resolv)\.so\.\d|"
                           r"lib(64)?/ld-linux-[\w-]+\.so\.\d|etc/(passwd|group|nsswitch\.conf|ssl/certs/ca-certificates\.crt)|"
                           r"usr/share/doc/tutti/(LICENSE|THIRD_PARTY\.md|tutti\.spdx\.json|licences/[\w+.-]+\.txt))$")
-GLIBC = (2, 36)  # of Debian 12; a build on a later Debian needs its own
+GLIBC = tuple(map(int, os.confstr("CS_GNU_LIBC_VERSION").split()[1].split(".")))  # packages need no newer one than what they were built on
 VALIDATE = """
 import sys
 from spdx_tools.spdx.parser.parse_anything import parse_file
