@@ -123,6 +123,7 @@ wheel: build  ## build/wheel/tutti-*.whl for pip: the Python package with the pr
 	@tools/make_wheel.py --build build/$(PRESET) $(ARGS)
 
 docs-site:  ## build/site: README.md and docs/ as a site with a search, which needs no network when it is read
+	@tools/install_deps.sh cmake/packages-package.txt
 	@tools/make_site.py $(ARGS)
 
 install: build  ## install program, library and headers; PREFIX=/usr/local

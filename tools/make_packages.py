@@ -104,7 +104,7 @@ def lay_out_tarball(build: pathlib.Path, root: pathlib.Path, work: pathlib.Path,
     glibc = max((tuple(map(int, found.split("."))) for path in [root / "bin" / "tutti", *(root / "lib").rglob("*.so*")]
                  for found in re.findall(r"GLIBC_([\d.]+)", packing.run(binaries.tool("objdump", path), "-T", path))))
     readme = (ROOT / "share" / "tutti" / "README.tarball").read_text()
-    (root / "README").write_text(readme.replace("@VERSION@", packing.version()).replace("@GLIBC@", ".".join(map(str, glibc))))
+    (root / "README").write_text(readme.replace("@VERSION@", packing.version()).replace("@MACHINE@", binaries.machine(build / "tutti")).replace("@GLIBC@", ".".join(map(str, glibc))))
     bundle = {f"lib/tutti/{name}": (root / "lib" / "tutti" / name, origin) for name, origin in origins.items()}
     make_sbom.write(make_sbom.make(build, f"{tarball_name(build)}.tar.gz", PROGRAMS, bundle), doc / "tutti.spdx.json")
 
@@ -129,12 +129,13 @@ def main() -> None:
     if missing:
         sys.exit(f"make_packages: no {' and no '.join(missing)} in {args.build}: `make build` builds them")
     out = (args.out or args.build / "package").resolve()
-    shutil.rmtree(out, ignore_errors=True)
-    out.mkdir(parents=True)
+    out.mkdir(parents=True, exist_ok=True)
     environment = packing.build_environment()
     os.environ.update(environment)
-    for kind, make in (("deb", make_deb), ("tarball", make_tarball)):
+    for kind, make, names in (("deb", make_deb, "tutti_*.deb"), ("tarball", make_tarball, "tutti-*.tar.gz")):
         if args.only in (None, kind):
+            for earlier in out.glob(names):  # of another version
+                earlier.unlink()
             path = make(args.build.resolve(), out, environment)
             print(f"{path} ({path.stat().st_size / 1e6:.1f} MB)")
 

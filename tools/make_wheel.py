@@ -81,7 +81,8 @@ def main() -> None:
     out, build = args.out.resolve(), args.build.resolve()
     os.environ.update(packing.build_environment())
     python = make_venv(ROOT / "build" / "wheel-venv", ROOT / "python" / "build-requirements.txt")
-    shutil.rmtree(out, ignore_errors=True)
+    for earlier in out.glob("tutti-*.whl"):
+        earlier.unlink()
     with tempfile.TemporaryDirectory() as work:
         package, raw = pathlib.Path(work, "python"), pathlib.Path(work, "raw")
         shutil.copytree(ROOT / "python", package, ignore=shutil.ignore_patterns("__pycache__"))
@@ -96,7 +97,7 @@ def main() -> None:
         library = small_icu.make(package / "tutti" / "libtutti.so", icu)
         call(python, "-m", "auditwheel", "repair", "--strip", "--wheel-dir", out, wheel,
              PATH=f"{python.parent}:{os.environ['PATH']}", LD_LIBRARY_PATH=str(library.parent))
-    (wheel,) = out.glob("*.whl")
+    (wheel,) = out.glob("tutti-*.whl")
     complete(wheel, build)
     size = wheel.stat().st_size
     print(f"{wheel} ({size / 1e6:.1f} MB)")

@@ -72,7 +72,7 @@ def main():
     ran = failed = 0
     programs = []
     for line in run.stdout:
-        result = re.match(r"\s*\d+/\d+ Test +#\d+: (\S+) \.+.*?(Passed|Failed|\*\*\*\w+|Not Run)\s+([\d.]+) sec", line)
+        result = re.match(r"\s*\d+/\d+ Test +#\d+: (\S+) \.+.*?(Passed|Failed|\*\*\*\w+|Not Run).*?\s+([\d.]+) sec", line)
         if result:
             ran += 1
             failed += result.group(2) != "Passed"

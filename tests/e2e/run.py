@@ -47,12 +47,12 @@ def make_venv(folder: pathlib.Path, file: pathlib.Path = HERE / "requirements.tx
         shutil.rmtree(folder, ignore_errors=True)
         print(f"e2e: installing {' '.join(requirements.split())} into {folder}", flush=True)
         if subprocess.run([sys.executable, "-m", "venv", str(folder)]).returncode != 0:
-            sys.exit("e2e: no virtual environment; `make deps` installs what Python needs for it")
+            sys.exit("no virtual environment: it needs Debian's python3-venv; `make test-deps` installs it")
         install = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-input",
                    "--retries", "3", "--timeout", "20", "-r", str(file)]
         if subprocess.run(install).returncode != 0:
-            sys.exit("e2e: the stock clients could not be installed (pip's words are above). Their installation needs "
-                     "pip's package index once; with it reachable, `make e2e` tries again.")
+            sys.exit(f"what {file} names could not be installed (pip's words are above). That needs pip's package index once; "
+                     "the next run tries again.")
         stamp.write_text(wanted)
     return python
 

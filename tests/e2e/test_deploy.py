@@ -57,6 +57,14 @@ class Deploy(unittest.TestCase):
             file.flush()
             self.assertNotEqual(subprocess.run([validate, "--strict", file.name], capture_output=True, timeout=STEP_S).returncode, 0)
 
+    def test_they_name_the_image_of_this_version(self):
+        version = subprocess.run([TUTTI, "--version"], capture_output=True, text=True, check=True, timeout=STEP_S).stdout.split()[1]
+        images = re.findall(r"image: tutti:(\S+)", MANIFESTS.read_text() + (ROOT / "deploy/kserve/runtimes.yaml").read_text())
+        self.assertEqual(images, [version] * 5)
+        chart = yaml.safe_load((ROOT / "deploy/helm/tutti/Chart.yaml").read_text())
+        self.assertEqual((chart["version"], chart["appVersion"]), (version, version))
+        self.assertIn(f'version = "{version}"', (ROOT / "python/pyproject.toml").read_text())
+
     def test_their_arguments_and_settings_are_ours(self):
         """--print-config takes what the manifests and units give."""
         documents = list(yaml.safe_load_all(MANIFESTS.read_text()))
@@ -65,12 +73,14 @@ class Deploy(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             config = folder + "/tutti.toml"
             pathlib.Path(config).write_text(settings)
-            commands = [container["args"] for container in containers]
+            # The image's entry point is the program.
+            commands = [container.get("command", ["tutti"]) + container["args"] for container in containers]
             for unit in (ROOT / "deploy/systemd").iterdir():
-                commands.append(re.search(r"^ExecStart=/usr/(?:local/)?bin/(.*)$", unit.read_text(), re.M)[1].split())
+                commands.append(re.search(r"^ExecStart=(/usr/(?:local/)?bin/.*)$", unit.read_text(), re.M)[1].split())
             self.assertEqual(len(commands), 6)
             for command in commands:
                 arguments = [config if one == "/etc/tutti/tutti.toml" else one for one in command[1:]]
+                self.assertEqual(pathlib.Path(command[0]).name, "tutti")
                 if arguments[0] == "worker":
                     self.assertIn("--no-restart", arguments)
                 run = subprocess.run([TUTTI, *arguments, "--print-config"], capture_output=True, text=True, timeout=STEP_S)

@@ -73,6 +73,8 @@ class Batches(unittest.TestCase):
         for call, param in ((lambda: tutti.ray.Batches(self.model), "prompts"),
                             (lambda: tutti.ray.Batches(self.model, prompts="p", texts="t"), "prompts"),
                             (lambda: self.batches(prompts="p", on_error="x"), "on_error"),
+                            (lambda: tutti.ray.Batches(self.model, prompts="p", seed_column="s", sampling_params=tutti.SamplingParams(seed=1)),
+                             "seed_column"),
                             (lambda: self.batches(prompts="p")({"q": column("a")}), "prompts"),
                             (lambda: self.batches(prompts="p", seed_column="s")({"p": column("a")}), "seed_column")):
             with self.assertRaises(tutti.InvalidArgumentError) as raised:

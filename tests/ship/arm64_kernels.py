@@ -6,4 +6,4 @@ import sys
 
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
 
-sys.exit(subprocess.run([sys.executable, SOURCE / "tests/arm64/run.py", "--build", SOURCE / "build/arm64", "--whole"]).returncode)
+sys.exit(subprocess.run([sys.executable, SOURCE / "tests/arm64/run.py", "--build", SOURCE / "build/ship/arm64-kernels", "--whole"]).returncode)

@@ -33,6 +33,9 @@ class Batches:
                                               "invalid_value", given[0] if given else "prompts")
         if on_error not in ("raise", "keep"):
             raise errors.InvalidArgumentError(f"on_error must be raise or keep, not {on_error!r}", "invalid_value", "on_error")
+        if seed_column is not None and sampling_params is not None and sampling_params.seed is not None:
+            raise errors.InvalidArgumentError("give seed_column or a seed in sampling_params, which is that of every row", "invalid_value",
+                                              "seed_column")
         self._kind = given[0]
         self._column: str = prompts or messages or texts or ""
         self._output = output or ("embedding" if texts is not None else "answer")
@@ -130,7 +133,8 @@ def map_batches(dataset: Any, model: str, *, prompts: Optional[str] = None, mess
         output: the column that is added, "answer" or "embedding" by default. Of answers also OUTPUT_finish_reason, OUTPUT_prompt_tokens
             and OUTPUT_completion_tokens.
         seed, seed_column: a row's seed is `seed` plus its number in `seed_column`, or plus a hash of its input: equal inputs then have
-            equal answers. It does not depend on blocks, so repeated rows say the same. None: none, and a seed of sampling_params is kept.
+            equal answers. It does not depend on blocks, so repeated rows say the same. None: none. A seed in
+            sampling_params is that of every row.
         on_error: "raise", or "keep": a row that is refused has an empty answer, and the error in OUTPUT_error.
         call_options: further arguments of LLM.generate, LLM.chat or Encoder.encode, such as json_schema.
         model_options: further arguments of LLM or Encoder, such as kv_cache_bytes; `threads` is num_cpus if it is not given.

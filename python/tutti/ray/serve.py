@@ -4,11 +4,13 @@ import collections
 import ctypes
 import json
 import os
+import pathlib
 import re
 import signal
 import subprocess
 import sys
 import threading
+import urllib.request
 from typing import Any, AsyncIterator, Optional
 
 from .. import _program, errors
@@ -93,8 +95,11 @@ class Replica:
     def __init__(self, model: str = "smollm2-135m-instruct", **options: Any):
         aiohttp = module("aiohttp")
         processors = module("ray").get_runtime_context().get_assigned_resources().get("CPU", 0)
-        self._model = model
         self._program = _Program(model, {"threads": max(1, int(processors)), **options})
+        # For calls of other deployments, which bring no key; a client of HTTP has one.
+        self._headers = {"Authorization": f"Bearer {_key(options['api_key_file'])}"} if options.get("api_key_file") else {}
+        with urllib.request.urlopen(urllib.request.Request(self._program.url + "/v1/models", headers=self._headers)) as answer:
+            self._model = json.load(answer)["data"][0]["id"]
         self._client = aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=None), auto_decompress=False,
                                              connector=aiohttp.TCPConnector(limit=0))
         self._lost = aiohttp.ClientError
@@ -150,7 +155,8 @@ class Replica:
     async def stream(self, body: dict[str, Any]) -> AsyncIterator[Any]:
         """The chunks of a chat, or of a completion if `body` has a prompt."""
         route = "/v1/completions" if "prompt" in body else "/v1/chat/completions"
-        async with self._client.post(self._program.url + route, json={"model": self._model, **body, "stream": True}) as answer:
+        async with self._client.post(self._program.url + route, headers=self._headers,
+                                     json={"model": self._model, **body, "stream": True}) as answer:
             if answer.status != 200:
                 raise _error(answer.status, await answer.read())
             async for line in answer.content:
@@ -161,7 +167,8 @@ class Replica:
                     yield chunk
 
     async def _post(self, route: str, body: dict[str, Any]) -> Any:
-        async with self._client.post(self._program.url + route, json={"model": self._model, **body, "stream": False}) as answer:
+        async with self._client.post(self._program.url + route, headers=self._headers,
+                                     json={"model": self._model, **body, "stream": False}) as answer:
             content = await answer.read()
             if answer.status != 200:
                 raise _error(answer.status, content)
@@ -179,6 +186,10 @@ class Replica:
         """Serve calls this when the replica's requests have ended."""
         await asyncio.to_thread(self._program.stop)
         await self._client.close()
+
+
+def _key(file: Any) -> str:
+    return pathlib.Path(file).read_text().split()[0]
 
 
 def _error(status: int, content: bytes) -> errors.TuttiError:

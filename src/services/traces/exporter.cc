@@ -84,6 +84,7 @@ Exporter::~Exporter() {
   {
     const MutexLock lock(mutex_);
     stop_ = true;
+    last_until_ = ProgramClock().Now() + options_.last_wait;
   }
   changed_.NotifyAll();
   thread_.join();
@@ -146,8 +147,12 @@ Status Exporter::Post(const std::string& body, std::optional<Duration>* retry_af
   milliseconds timeout = options_.timeout;
   {
     const MutexLock lock(mutex_);
-    if (stop_) timeout = std::min(timeout, options_.last_wait);
+    if (stop_) {
+      timeout = std::min(
+          timeout, std::chrono::duration_cast<milliseconds>(last_until_ - ProgramClock().Now()));
+    }
   }
+  if (timeout <= milliseconds(0)) return Unavailable("traces_unsent", "the process ends");
   const Result<webhooks::PostAnswer> answer =
       webhooks::Post(options_.endpoint, fields, body,
                      {.trusted = true,  // the operator named it

@@ -59,7 +59,7 @@ class Exporter {
     // (docs/decisions/0081).
     std::chrono::milliseconds interval{1'000};
     std::chrono::milliseconds timeout{10'000};   // limit of one POST
-    std::chrono::milliseconds last_wait{2'000};  // limit of the POST in the destructor
+    std::chrono::milliseconds last_wait{2'000};  // of the destructor, for all POSTs that it begins
     std::vector<Duration> backoff = {std::chrono::seconds(1), std::chrono::seconds(2),
                                      std::chrono::seconds(4), std::chrono::seconds(8)};
   };
@@ -67,7 +67,8 @@ class Exporter {
   // `traces` collects for an exporter (RequestTraces::CollectForExport). `log` may be null and
   // outlives the exporter.
   Exporter(Options options, std::shared_ptr<api::RequestTraces> traces, Logger* log);
-  ~Exporter();  // sends what has ended, once
+  // Sends what has ended, each batch at most once, and waits for a POST that is under way.
+  ~Exporter();
   Exporter(const Exporter&) = delete;
   Exporter& operator=(const Exporter&) = delete;
 
@@ -94,7 +95,8 @@ class Exporter {
   Mutex mutex_;
   CondVar changed_;
   bool stop_ GUARDED_BY(mutex_) = false;
-  std::thread thread_;  // last
+  TimePoint last_until_ GUARDED_BY(mutex_);  // set with `stop_`: no POST begins later
+  std::thread thread_;                       // last
 };
 
 }  // namespace tutti::traces

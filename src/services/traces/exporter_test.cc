@@ -171,5 +171,17 @@ TEST_F(ExporterTest, ASilentCollectorDoesNotHoldUpTheEnd) {
   EXPECT_LT(std::chrono::steady_clock::now() - before, std::chrono::seconds(10));
 }
 
+TEST_F(ExporterTest, ASilentCollectorHoldsUpTheEndOnceForAllThatIsLeft) {
+  Receiver receiver([](size_t) { return std::string(); });
+  Exporter::Options options = Quick(receiver.url());
+  options.interval = std::chrono::hours(1);
+  options.last_wait = std::chrono::milliseconds(1'000);
+  for (size_t i = 0; i < 8 * Exporter::kBatch; ++i) End(std::to_string(i));
+  const auto before = std::chrono::steady_clock::now();
+  { const Exporter exporter(options, traces_, nullptr); }
+  EXPECT_LT(std::chrono::steady_clock::now() - before, std::chrono::seconds(6));
+  EXPECT_LT(receiver.requests().size(), 8u) << "some batches were not tried";
+}
+
 }  // namespace
 }  // namespace tutti::traces

@@ -86,7 +86,7 @@ securityContext:
 {{- end }}
 {{- end -}}
 
-{{/* A limit and a request of the processors, so that threads are not throttled by other pods. */}}
+{{/* A request of as many processors as threads, and no limit of them: a limit would throttle the threads. */}}
 {{- define "tutti.cores" -}}
 requests: {cpu: {{ .Values.threads | quote }}, memory: {{ .Values.memory }}}
 limits: {memory: {{ .Values.memory }}}
