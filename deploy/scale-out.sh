@@ -21,7 +21,7 @@ while [ $# -gt 0 ]; do
     *) echo "scale-out: unknown argument $1; see --help" >&2; exit 2 ;;
   esac
 done
-[ -x "$program" ] || { echo "scale-out: $program is no program; build it (make) or name it with --tutti" >&2; exit 1; }
+[ -x "$program" ] || { echo "scale-out: $program is no program; build it (make build) or name it with --tutti" >&2; exit 1; }
 cores=$(taskset -cp $$ | sed 's/.*: //' | tr ',' '\n' | while IFS=- read -r a b; do seq "$a" "${b:-$a}"; done)
 count=$(echo "$cores" | wc -l)
 [ "$count" -ge 2 ] || { echo "scale-out: two workers need two cores, this has $count" >&2; exit 1; }

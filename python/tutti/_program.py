@@ -22,6 +22,15 @@ def may_be_pulled(model: str) -> bool:
 
 def pull(model: str) -> None:
     """Fetches a model into the cache, once. Progress goes to standard error."""
-    done = subprocess.run([PATH, "pull", model], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, check=False)
-    if done.returncode != 0:
-        raise errors.UnavailableError(f"{model} could not be fetched: the lines above say why", "model_not_found", "model")
+    # A terminal shows the progress and what failed. Elsewhere, as in a notebook or a worker, nobody may see it: the error has the last line.
+    terminal = os.isatty(2)
+    with subprocess.Popen([PATH, "pull", model], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                          stderr=None if terminal else subprocess.PIPE) as process:
+        last = b""
+        while process.stderr is not None and (piece := os.read(process.stderr.fileno(), 4096)):
+            last = (last + piece)[-2000:]
+            sys.stderr.write(piece.decode(errors="replace"))
+            sys.stderr.flush()
+    if process.returncode != 0:
+        why = last.decode(errors="replace").strip().splitlines() or ["the lines above say why"]
+        raise errors.UnavailableError(f"{model} could not be fetched: {why[-1].removeprefix('tutti: ')}", "model_not_found", "model")

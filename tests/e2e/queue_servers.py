@@ -48,7 +48,10 @@ class QueueServer:
 
     def answers(self):
         assert self.process.poll() is None, (self.folder / "log").read_text(errors="replace")[-2000:]
-        return listens(self.port)
+        return all(listens(port) for port in self.ports())
+
+    def ports(self):
+        return [self.port]
 
     def signal(self, number):
         os.killpg(self.process.pid, number)
@@ -104,7 +107,7 @@ class RabbitMq(QueueServer):
         """`tls`: a folder with broker.crt, broker.key and ca.crt; `login`: name and password of the one user."""
         super().__init__()
         assert SBIN is not None, "rabbitmq-server is not installed"
-        self.mapper_port, self.node_port = free_port(), free_port()
+        self.mapper_port, self.node_port, self.tls_port = free_port(), free_port(), None
         (self.folder / "home").mkdir()
         cookie = self.folder / "home" / ".erlang.cookie"
         cookie.write_text("tuttitest")
@@ -122,6 +125,9 @@ class RabbitMq(QueueServer):
     @property
     def url(self):
         return f"amqp://127.0.0.1:{self.port}"
+
+    def ports(self):
+        return [self.port, *([self.tls_port] if self.tls_port else [])]  # one is opened after the other
 
     def launch(self):
         environment = dict(os.environ, HOME=str(self.folder / "home"), RABBITMQ_NODENAME=f"tutti{self.port}@localhost",

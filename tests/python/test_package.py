@@ -461,7 +461,8 @@ class Fetched(unittest.TestCase):
     def test_one_that_no_hub_has_is_refused(self):
         done = self.load("org/other")
         self.assertNotEqual(done.returncode, 0)
-        self.assertIn("tutti.errors.UnavailableError: org/other could not be fetched", done.stderr)
+        self.assertIn("tutti.errors.UnavailableError: org/other could not be fetched: ", done.stderr)
+        self.assertNotIn("fetched: the lines above", done.stderr)
 
 
 class Installed(unittest.TestCase):

@@ -200,7 +200,7 @@ def main():
     parser.add_argument("--clients", type=int, default=6)
     arguments = parser.parse_args()
     if not os.access(arguments.tutti, os.X_OK):
-        sys.exit(f"rolling_restarts: {arguments.tutti} is no program; build it (make) or name it with --tutti")
+        sys.exit(f"rolling_restarts: {arguments.tutti} is no program; build it (make build) or name it with --tutti")
     balancer, stop = Balancer(), threading.Event()
     clients = [Client(balancer.port, index, stop) for index in range(arguments.clients)]
     try:

@@ -8,8 +8,8 @@
 #include "base/quote.h"
 #include "base/threads.h"
 #include "base/url.h"
+#include "services/post/post.h"
 #include "services/traces/spans.h"
-#include "services/webhooks/post.h"
 
 namespace tutti::traces {
 namespace {
@@ -31,7 +31,7 @@ Status Refused(int status) {
 
 }  // namespace
 
-Result<webhooks::Target> ParseEndpoint(std::string_view text) {
+Result<post::Target> ParseEndpoint(std::string_view text) {
   const auto refuse = [&](const std::string& why) {
     return InvalidArgument("invalid_value", "invalid URL of a trace collector " + Quote(text) +
                                                 ": " + why + "; example: http://127.0.0.1:4318");
@@ -42,7 +42,7 @@ Result<webhooks::Target> ParseEndpoint(std::string_view text) {
   const std::string scheme = AsciiLower(url.scheme.value_or("http"));
   if (scheme != "http" && scheme != "https") return refuse("the scheme is http or https");
   if (!url.rest.empty()) return refuse("no query is sent");
-  webhooks::Target target;
+  post::Target target;
   target.tls = scheme == "https";
   target.host = AsciiLower(url.host);
   target.port = static_cast<uint16_t>(url.port == 0 ? kDefaultPort : url.port);
@@ -153,14 +153,14 @@ Status Exporter::Post(const std::string& body, std::optional<Duration>* retry_af
     }
   }
   if (timeout <= milliseconds(0)) return Unavailable("traces_unsent", "the process ends");
-  const Result<webhooks::PostAnswer> answer =
-      webhooks::Post(options_.endpoint, fields, body,
-                     {.trusted = true,  // the operator named it
-                      .ca_file = options_.ca_file,
-                      .timeout = timeout,
-                      .look_up = [this](const std::string& host, milliseconds within) {
-                        return look_ups_.Find(host, "", within);
-                      }});
+  const Result<post::Response> answer =
+      post::Post(options_.endpoint, fields, body,
+                 {.trusted = true,  // the operator named it
+                  .ca_file = options_.ca_file,
+                  .timeout = timeout,
+                  .look_up = [this](const std::string& host, milliseconds within) {
+                    return look_ups_.Find(host, "", within);
+                  }});
   if (!answer.ok()) return answer.status();
   if (answer->retry_after) *retry_after = *answer->retry_after;
   return answer->status / 100 == 2 ? OkStatus() : Refused(answer->status);

@@ -25,13 +25,13 @@
 #include "base/mutex.h"
 #include "base/status.h"
 #include "services/background/retry.h"
-#include "services/webhooks/target.h"
+#include "services/post/target.h"
 
 namespace tutti::traces {
 
 // The collector's URL: [http://|https://]HOST[:PORT][/PATH]. Without a scheme it is http, without a
 // port 4318, without a path /v1/traces. Errors: invalid_value.
-Result<webhooks::Target> ParseEndpoint(std::string_view url);
+Result<post::Target> ParseEndpoint(std::string_view url);
 
 // "name=value,name=value", values percent-encoded, as OTEL_RESOURCE_ATTRIBUTES and
 // OTEL_EXPORTER_OTLP_HEADERS have them. Errors: invalid_value.
@@ -50,7 +50,7 @@ class Exporter {
   static constexpr size_t kBatch = 512;  // requests in one POST
 
   struct Options {
-    webhooks::Target endpoint;
+    post::Target endpoint;
     Pairs headers;   // added to each POST
     Pairs resource;  // attributes that identify this process: service.name...
     std::string version;
@@ -88,7 +88,7 @@ class Exporter {
   const Options options_;
   const std::shared_ptr<api::RequestTraces> traces_;
   Logger* const log_;
-  webhooks::LookUps look_ups_;
+  post::LookUps look_ups_;
   background::RetryPolicy retry_;
   std::atomic<uint64_t> exported_{0}, failed_{0};
   bool failing_ = false;  // the exporter's thread

@@ -9,15 +9,15 @@
 #include <thread>
 #include <vector>
 
-#include "services/webhooks/testing/receiver.h"
+#include "services/post/testing/receiver.h"
 
 namespace tutti::traces {
 namespace {
 
+using post::Answer;
+using post::Field;
+using post::Receiver;
 using std::chrono::milliseconds;
-using webhooks::Answer;
-using webhooks::Field;
-using webhooks::Receiver;
 
 bool Eventually(const std::function<bool()>& condition) {
   const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(20);
@@ -34,7 +34,7 @@ class ExporterTest : public ::testing::Test {
 
   Exporter::Options Quick(const std::string& url) {
     Exporter::Options options;
-    Result<webhooks::Target> endpoint = ParseEndpoint(url.substr(0, url.find("/hook")));
+    Result<post::Target> endpoint = ParseEndpoint(url.substr(0, url.find("/hook")));
     EXPECT_TRUE(endpoint.ok()) << endpoint.status();
     options.endpoint = *std::move(endpoint);
     options.interval = milliseconds(5);
@@ -69,7 +69,7 @@ TEST(ParseEndpointTest, FillsInWhatIsUsual) {
       {"https://Collector/", "https collector:4318/v1/traces"},
       {"http://[::1]:4318/api/otlp/v1/traces", "http [::1]:4318/api/otlp/v1/traces"}};
   for (const auto& [url, expected] : urls) {
-    const Result<webhooks::Target> target = ParseEndpoint(url);
+    const Result<post::Target> target = ParseEndpoint(url);
     ASSERT_TRUE(target.ok()) << target.status();
     EXPECT_EQ((target->tls ? "https " : "http ") + target->authority + target->path, expected);
   }

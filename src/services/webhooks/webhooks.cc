@@ -22,10 +22,10 @@ constexpr double kRetryJitter = 0.1;
 constexpr int64_t kKeptMs = int64_t{7} * 24 * 3'600'000;  // an event that has ended
 constexpr int64_t kDropEveryMs = 60'000, kDropMost = 1000;
 
-bool Succeeded(const Result<PostAnswer>& answer) {
+bool Succeeded(const Result<post::Response>& answer) {
   return answer.ok() && answer->status >= 200 && answer->status < 300;
 }
-Failure FailureOf(const Result<PostAnswer>& answer) {
+Failure FailureOf(const Result<post::Response>& answer) {
   if (!answer.ok()) return Failure::kFailed;
   const int status = answer->status;
   if (status == 410) return Failure::kPermanent;
@@ -104,7 +104,7 @@ Webhooks::~Webhooks() {
 }
 
 Status Webhooks::Check(const std::string& url) const {
-  return ParseTarget(url, options_.trusted).status();
+  return post::ParseTarget(url, options_.trusted).status();
 }
 
 WebhookStats Webhooks::stats() const {
@@ -198,26 +198,26 @@ std::optional<Event> Webhooks::Take() {
 
 void Webhooks::Deliver(const Event& event) {
   // The host may have been trusted when the job was accepted, and not any more.
-  Result<Target> target = ParseTarget(event.url, options_.trusted);
+  Result<post::Target> target = post::ParseTarget(event.url, options_.trusted);
   if (!target.ok()) return Record(event, target.status());
   const std::string body = EventBody(event);
   const int64_t now_s = unix_ms_() / 1000;
-  Record(event, Post(*target,
-                     {{"content-type", "application/json"},
-                      {"user-agent", "tutti"},
-                      {"webhook-id", event.id},
-                      {"webhook-timestamp", std::to_string(now_s)},
-                      {"webhook-signature", Sign(options_.secrets, event.id, now_s, body)}},
-                     body,
-                     {.trusted = options_.trusted.contains(target->host),
-                      .ca_file = options_.ca_file,
-                      .timeout = options_.timeout,
-                      .look_up = [&](const std::string& host, milliseconds within) {
-                        return look_ups_.Find(host, event.owner, within);
-                      }}));
+  Record(event, post::Post(*target,
+                           {{"content-type", "application/json"},
+                            {"user-agent", "tutti"},
+                            {"webhook-id", event.id},
+                            {"webhook-timestamp", std::to_string(now_s)},
+                            {"webhook-signature", Sign(options_.secrets, event.id, now_s, body)}},
+                           body,
+                           {.trusted = options_.trusted.contains(target->host),
+                            .ca_file = options_.ca_file,
+                            .timeout = options_.timeout,
+                            .look_up = [&](const std::string& host, milliseconds within) {
+                              return look_ups_.Find(host, event.owner, within);
+                            }}));
 }
 
-void Webhooks::Record(const Event& event, const Result<PostAnswer>& answer) {
+void Webhooks::Record(const Event& event, const Result<post::Response>& answer) {
   const int64_t now = unix_ms_();
   const bool delivered = Succeeded(answer);
   const bool gone = !delivered && FailureOf(answer) == Failure::kPermanent;

@@ -33,8 +33,8 @@
 #include "base/mutex.h"
 #include "base/status.h"
 #include "services/background/retry.h"
-#include "services/webhooks/post.h"
-#include "services/webhooks/target.h"
+#include "services/post/post.h"
+#include "services/post/target.h"
 #include "services/webhooks/webhook_rows.h"
 #include "store/store.h"
 
@@ -73,7 +73,7 @@ class Webhooks {
     std::chrono::milliseconds tick{1'000};  // between searches for due events
     int threads = 16;                       // concurrent attempts
     int of_one = 2;                         // of one owner, with its abandoned look-ups
-    LookUps::Options look_ups;
+    post::LookUps::Options look_ups;
   };
   // `unix_ms`: the wall clock. `log` may be null. All outlive it.
   Webhooks(const Options& options, store::Store& store, std::function<int64_t()> unix_ms,
@@ -90,13 +90,13 @@ class Webhooks {
   Status FindDue(store::Database& rows, int64_t now, const std::string& last,
                  const std::map<std::string, std::set<int64_t>>& busy, std::optional<Event>* due);
   void Deliver(const Event& event);
-  void Record(const Event& event, const Result<PostAnswer>& answer);
+  void Record(const Event& event, const Result<post::Response>& answer);
 
   const Options options_;
   store::Store& store_;
   const std::function<int64_t()> unix_ms_;
   Logger* const log_;
-  LookUps look_ups_;
+  post::LookUps look_ups_;
   Mutex taking_;                                // locked before mutex_
   std::string owner_last_ GUARDED_BY(taking_);  // whose event was taken last
   mutable Mutex mutex_;

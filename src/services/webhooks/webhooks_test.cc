@@ -17,12 +17,15 @@
 #include <thread>
 #include <vector>
 
-#include "services/webhooks/post.h"
-#include "services/webhooks/testing/receiver.h"
+#include "services/post/post.h"
+#include "services/post/testing/receiver.h"
 
 namespace tutti::webhooks {
 namespace {
 
+using post::Answer;
+using post::Field;
+using post::Receiver;
 using std::chrono::milliseconds;
 
 int64_t NowMs() {
@@ -139,7 +142,7 @@ TEST_F(WebhooksTest, WhoeverComesBackIsTold) {
 // Regression: clients saw source locations of a library.
 TEST_F(WebhooksTest, WhyAnAttemptFailedIsSaidInOurOwnWords) {
   const std::pair<const char*, const char*> answers[] = {
-      {"", "it did not answer in time"}, {"rubbish\r\n\r\n", "what it answered is not HTTP"}};
+      {"", " did not answer in time"}, {"rubbish\r\n\r\n", " answers something else than HTTP"}};
   for (const auto& [text, why] : answers) {
     SCOPED_TRACE(why);
     Receiver receiver([text = std::string(text)](size_t) { return text; });
@@ -148,7 +151,7 @@ TEST_F(WebhooksTest, WhyAnAttemptFailedIsSaidInOurOwnWords) {
     Happen(receiver.url(), job);
     const Delivery end = Ended(job);
     EXPECT_EQ(end.status, "callback_failed");
-    EXPECT_EQ(end.error, why);
+    EXPECT_EQ(end.error, post::ParseTarget(receiver.url(), {"127.0.0.1"})->authority + why);
   }
 }
 
@@ -210,11 +213,12 @@ TEST_F(WebhooksTest, APostGoesStraightToTheAddressWithItsPath) {
   Receiver receiver(
       [](size_t) { return "HTTP/1.1 100 Continue\r\nRetry-After: 5\r\n\r\n" + Answer("200 OK"); });
   ASSERT_EQ(setenv("http_proxy", proxy.origin().c_str(), 1), 0);
-  const Target target = *ParseTarget(receiver.origin() + "/a/../%2e/b?c=d", {"127.0.0.1"});
-  PostOptions options;
+  const post::Target target =
+      *post::ParseTarget(receiver.origin() + "/a/../%2e/b?c=d", {"127.0.0.1"});
+  post::Options options;
   options.trusted = true;
-  options.look_up = [](const std::string&, milliseconds) { return Addresses{"127.0.0.1"}; };
-  const auto answer = Post(target, {{"content-type", "text/plain"}}, "x", options);
+  options.look_up = [](const std::string&, milliseconds) { return post::Addresses{"127.0.0.1"}; };
+  const auto answer = post::Post(target, {{"content-type", "text/plain"}}, "x", options);
   unsetenv("http_proxy");
   ASSERT_TRUE(answer.ok()) << answer.status().message();
   EXPECT_EQ(answer->status, 200);
@@ -231,17 +235,17 @@ TEST_F(WebhooksTest, APostGoesStraightToTheAddressWithItsPath) {
 // becomes: libcurl reads 0x7f.1 as 127.0.0.1.
 TEST_F(WebhooksTest, NoOtherAddressIsConnectedToThanWasChecked) {
   Receiver receiver([](size_t) { return Answer("200 OK"); });
-  Target target = *ParseTarget(receiver.url(), {"127.0.0.1"});
+  post::Target target = *post::ParseTarget(receiver.url(), {"127.0.0.1"});
   target.host = "0x7f.1";
   target.authority = "0x7f.1:" + std::to_string(target.port);
-  PostOptions options;
+  post::Options options;
   options.timeout = milliseconds(500);
-  options.look_up = [](const std::string&, milliseconds) { return Addresses{"8.8.8.8"}; };
-  EXPECT_FALSE(Post(target, {}, "x", options).ok());
+  options.look_up = [](const std::string&, milliseconds) { return post::Addresses{"8.8.8.8"}; };
+  EXPECT_FALSE(post::Post(target, {}, "x", options).ok());
   EXPECT_EQ(receiver.requests().size(), 0u);
   options.trusted = true;
-  options.look_up = [](const std::string&, milliseconds) { return Addresses{"127.0.0.1"}; };
-  EXPECT_TRUE(Post(target, {}, "x", options).ok());
+  options.look_up = [](const std::string&, milliseconds) { return post::Addresses{"127.0.0.1"}; };
+  EXPECT_TRUE(post::Post(target, {}, "x", options).ok());
 }
 
 // Accepts connections and never answers.
@@ -314,8 +318,8 @@ TEST_F(WebhooksTest, ALookUpThatHangsHoldsItsOwnerAlone) {
   options.retries.assign(8, std::chrono::hours(1));
   options.threads = 3;
   options.look_ups.time = milliseconds(50);
-  options.look_ups.ask =
-      [asked, release = released->get_future().share()](const std::string&) -> Result<Addresses> {
+  options.look_ups.ask = [asked, release = released->get_future().share()](
+                             const std::string&) -> Result<post::Addresses> {
     ++*asked;
     release.wait();
     return Unavailable("unavailable", "there is no such host");

@@ -14,7 +14,7 @@
 
 #include "loopback_listener.h"
 
-namespace tutti::webhooks {
+namespace tutti::post {
 
 // Takes one request a connection and answers with what `answer` gives for its number; "" = nothing.
 class Receiver {
@@ -86,4 +86,4 @@ inline std::string Field(const std::string& request, const std::string& name) {
   return request.substr(begin, request.find("\r\n", begin) - begin);
 }
 
-}  // namespace tutti::webhooks
+}  // namespace tutti::post

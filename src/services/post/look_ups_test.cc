@@ -6,9 +6,9 @@
 #include <string>
 #include <thread>
 
-#include "services/webhooks/target.h"
+#include "services/post/target.h"
 
-namespace tutti::webhooks {
+namespace tutti::post {
 namespace {
 
 using std::chrono::milliseconds;
@@ -76,4 +76,4 @@ TEST(LookUpsTest, OneThatHangsIsGivenUpAndCountsUntilItEnds) {
 }
 
 }  // namespace
-}  // namespace tutti::webhooks
+}  // namespace tutti::post

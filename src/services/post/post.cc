@@ -1,4 +1,4 @@
-#include "services/webhooks/post.h"
+#include "services/post/post.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -11,7 +11,7 @@
 #include "base/ascii.h"
 #include "curl/handle.h"
 
-namespace tutti::webhooks {
+namespace tutti::post {
 namespace {
 
 using std::chrono::milliseconds;
@@ -42,7 +42,7 @@ std::vector<uint8_t> BytesOf(const curl_sockaddr& address) {
 // State of one POST while libcurl runs it.
 struct Exchange {
   std::vector<std::vector<uint8_t>> permitted;  // addresses
-  PostAnswer answer;
+  Response answer;
   size_t head_bytes = 0;
   bool too_long = false;
   bool ended = false;  // the head, which is all that is read
@@ -70,7 +70,7 @@ struct Exchange {
       const auto status = space == std::string_view::npos
                               ? std::nullopt
                               : ParseNumber<int>(line.substr(space + 1, 3));
-      answer = PostAnswer{};
+      answer = Response{};
       answer.status = status.value_or(0);
       return true;
     }
@@ -89,25 +89,25 @@ struct Exchange {
 };
 
 // Error text for the client; the library's own texts contain names of files and addresses.
-Status WhyNot(const Exchange& exchange, CURL* curl, CURLcode code) {
+Status WhyNot(const std::string& who, const Exchange& exchange, CURL* curl, CURLcode code) {
   long os_error = 0;
   curl_easy_getinfo(curl, CURLINFO_OS_ERRNO, &os_error);
-  const auto why = [](const char* text) { return Unavailable("unavailable", text); };
-  if (exchange.too_long) return why("the head of its answer is too long");
+  const auto why = [&](const char* text) { return Unavailable("unavailable", who + text); };
+  if (exchange.too_long) return why(" answers with too long a head");
   switch (code) {
     case CURLE_OPERATION_TIMEDOUT:
-      return why("it did not answer in time");
+      return why(" did not answer in time");
     case CURLE_COULDNT_CONNECT:
-      return why(os_error == ECONNREFUSED ? "it refuses connections" : "it cannot be reached");
+      return why(os_error == ECONNREFUSED ? " refuses connections" : " cannot be reached");
     case CURLE_SSL_CONNECT_ERROR:
     case CURLE_PEER_FAILED_VERIFICATION:
     case CURLE_SSL_CACERT_BADFILE:
-      return why("no TLS with it: its certificate or its protocol is not accepted");
+      return why(" has a certificate or a version of TLS that is not accepted");
     case CURLE_UNSUPPORTED_PROTOCOL:  // what libcurl calls an answer without a status line
     case CURLE_WEIRD_SERVER_REPLY:
-      return why("what it answered is not HTTP");
+      return why(" answers something else than HTTP");
     default:
-      return why("the connection was lost");
+      return why(" ended the connection");
   }
 }
 
@@ -139,9 +139,9 @@ std::string ResolvedAs(const Target& target, const Addresses& addresses) {
 
 }  // namespace
 
-Result<PostAnswer> Post(const Target& target,
-                        const std::vector<std::pair<std::string, std::string>>& fields,
-                        const std::string& body, const PostOptions& options) {
+Result<Response> Post(const Target& target,
+                      const std::vector<std::pair<std::string, std::string>>& fields,
+                      const std::string& body, const Options& options) {
   const auto end = std::chrono::steady_clock::now() + options.timeout;
   ASSIGN_OR_RETURN(const Addresses addresses, options.look_up(target.host, options.timeout));
   ASSIGN_OR_RETURN(Exchange exchange, Begin(addresses, options.trusted));
@@ -176,8 +176,8 @@ Result<PostAnswer> Post(const Target& target,
   curl_easy_setopt(curl, CURLOPT_HEADERDATA, &exchange);
 
   const CURLcode code = curl_easy_perform(curl);
-  if (!exchange.ended) return WhyNot(exchange, curl, code);
+  if (!exchange.ended) return WhyNot(target.authority, exchange, curl, code);
   return exchange.answer;
 }
 
-}  // namespace tutti::webhooks
+}  // namespace tutti::post

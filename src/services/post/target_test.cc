@@ -1,11 +1,11 @@
-#include "services/webhooks/target.h"
+#include "services/post/target.h"
 
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
 
 #include <vector>
 
-namespace tutti::webhooks {
+namespace tutti::post {
 namespace {
 
 std::vector<uint8_t> Bytes(const std::string& address) {
@@ -131,4 +131,4 @@ TEST(WebhookTarget, TrustedHostsMayBeInsideAndWithoutTls) {
 }
 
 }  // namespace
-}  // namespace tutti::webhooks
+}  // namespace tutti::post

@@ -1,4 +1,4 @@
-#include "services/webhooks/target.h"
+#include "services/post/target.h"
 
 #include <arpa/inet.h>
 #include <netdb.h>
@@ -16,7 +16,7 @@
 #include "base/threads.h"
 #include "base/url.h"
 
-namespace tutti::webhooks {
+namespace tutti::post {
 namespace {
 
 struct Range {
@@ -211,4 +211,4 @@ int LookUps::late(const std::string& owner) const {
   return found == shared_->late.end() ? 0 : found->second;
 }
 
-}  // namespace tutti::webhooks
+}  // namespace tutti::post

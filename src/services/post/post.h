@@ -1,6 +1,7 @@
-// HTTP POST to an untrusted URL. The host is resolved once, all its addresses must be public, and
-// the connection goes to one of the checked addresses, which defeats DNS rebinding. Redirects are
-// not followed, and only the head of the response is read. Blocks; any thread.
+// HTTP POST to a URL outside. The host is resolved once, all its addresses must be public unless
+// the operator has named it (Options::trusted), and the connection goes to one of the checked
+// addresses, which defeats DNS rebinding. Redirects are not followed, and only the head of the
+// response is read. Blocks; any thread.
 #pragma once
 
 #include <chrono>
@@ -11,11 +12,11 @@
 #include <vector>
 
 #include "base/status.h"
-#include "services/webhooks/target.h"
+#include "services/post/target.h"
 
-namespace tutti::webhooks {
+namespace tutti::post {
 
-struct PostOptions {
+struct Options {
   bool trusted = false;  // its addresses may be private
   std::string ca_file;   // PEM of authorities in addition to the system's; empty: none
   std::chrono::milliseconds timeout{15'000};  // of all of it
@@ -24,15 +25,15 @@ struct PostOptions {
       look_up;
 };
 
-struct PostAnswer {
+struct Response {
   int status = 0;
   std::optional<std::chrono::seconds> retry_after;
 };
 
 // Errors: permission_denied (an address is not public; nothing was sent), unavailable (no
 // connection, timeout, invalid certificate).
-Result<PostAnswer> Post(const Target& target,
-                        const std::vector<std::pair<std::string, std::string>>& fields,
-                        const std::string& body, const PostOptions& options);
+Result<Response> Post(const Target& target,
+                      const std::vector<std::pair<std::string, std::string>>& fields,
+                      const std::string& body, const Options& options);
 
-}  // namespace tutti::webhooks
+}  // namespace tutti::post

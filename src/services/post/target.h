@@ -1,4 +1,4 @@
-// Targets of webhooks: pure checks of the URL that a client gave and of the addresses of its host,
+// Targets of POSTs: pure checks of the URL that a client gave and of the addresses of its host,
 // and LookUps, which finds these addresses.
 //
 // Prevents server-side request forgery: loopback, private, link-local, shared, reserved and
@@ -21,7 +21,7 @@
 
 #include "base/status.h"
 
-namespace tutti::webhooks {
+namespace tutti::post {
 
 struct Target {
   bool tls = true;
@@ -83,4 +83,4 @@ class LookUps {
   const std::shared_ptr<Shared> shared_ = std::make_shared<Shared>();
 };
 
-}  // namespace tutti::webhooks
+}  // namespace tutti::post
