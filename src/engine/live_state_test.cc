@@ -454,6 +454,19 @@ TEST(LiveState, ASnapshotOfALargeEngineTakesUnderAMillisecond) {
   RecordProperty("snapshot_us", std::to_string(each * 1e6));
 }
 
+// Regression: it was noted as submitted before it was accepted.
+TEST(LiveState, WhatComesAfterATurnBeganIsNotedInOrder) {
+  EngineHarness h(Places(4), PoolOf(64));
+  Request request = Named("late", TestRequest(TestPrompt(0, 8), 4));
+  const std::shared_ptr<RequestTrace> trace = request.trace;
+  const TimePoint turn_began = h.clock().Now() - std::chrono::microseconds(3);
+  h.MustSubmit(std::move(request));
+  h.engine().decoder_for_test().Prepare(turn_began);
+  const auto events = trace->engine().events();
+  ASSERT_GE(events.size(), 3u);
+  for (size_t i = 1; i < events.size(); ++i) EXPECT_LE(events[i - 1].at, events[i].at);
+}
+
 // For ThreadSanitizer too.
 TEST(LiveState, IsReadWhileTheEngineRuns) {
   testing::FakeModelRunner runner(PoolOf(256));

@@ -182,7 +182,7 @@ void AppendLowercase(char32_t c, std::u32string& out) {
 }
 
 bool IsBertAccent(char32_t c) {
-  if (c == 0x1734) return true;  // Mn until Unicode 13
+  if (c == 0x1734 || c == 0x1171E) return true;  // Mn until Unicode 13, and 15
   if (c == 0x1885 || c == 0x1886 || c == 0xA9BD || c == 0x111C9) return false;  // Mn only later
   return HasCategoryInUnicode8(c, U_GC_MN_MASK);
 }
