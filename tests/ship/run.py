@@ -10,6 +10,7 @@ A script passes with status 0. One that runs longer than its limit is ended and 
 script prints is shown as it comes, and kept in build/ship/log. A new script needs no entry here, unless it wants arguments or more time.
 """
 import argparse
+import contextlib
 import datetime
 import os
 import pathlib
@@ -73,6 +74,9 @@ def end(process):
             process.wait(wait_s)
         except subprocess.TimeoutExpired:
             continue
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)  # what it did not wait for
+        return
 
 
 def run(name, build, limit_s):
