@@ -42,7 +42,7 @@ def glibc_files(programs: list[pathlib.Path]) -> dict[str, pathlib.Path]:
     for program in programs:
         for name, path in re.findall(r"^\s*(?:(\S+) => )?(/\S+) \(0x", binaries.ldd(program), re.MULTILINE):
             base = pathlib.Path(path).name
-            if base in binaries.GLIBC and not found.get(base):
+            if base in binaries.GLIBC:
                 found[path.removeprefix("/usr") if path.startswith("/usr/") else path] = pathlib.Path(path)
     return found
 

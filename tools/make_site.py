@@ -21,8 +21,8 @@ import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT / "tests/e2e"))
-from run import make_venv  # noqa: E402
+sys.path.insert(0, str(ROOT / "tests/support"))
+from virtual_environment import make_venv  # noqa: E402
 
 REQUIREMENTS = ROOT / "tests/ship/site-requirements.txt"
 # Pages outside of docs, and what they are in the site.

@@ -20,8 +20,8 @@ import tempfile
 import zipfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT / "tests" / "e2e"))
-from run import make_venv  # noqa: E402
+sys.path.insert(0, str(ROOT / "tests" / "support"))
+from virtual_environment import make_venv  # noqa: E402
 import binaries  # noqa: E402
 import make_packages  # noqa: E402
 import make_sbom  # noqa: E402

@@ -29,8 +29,9 @@ import page
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
-sys.path.insert(0, str(HERE.parent / "e2e"))
+sys.path[:0] = [str(HERE.parent / "e2e"), str(HERE.parent / "support")]
 import run as e2e  # noqa: E402
+from virtual_environment import make_venv  # noqa: E402
 
 SAMPLE = "core"
 SCRIPT_LIMIT_S = 600
@@ -224,7 +225,7 @@ def main():
     scripts = find_scripts(args)
     begin = time.monotonic()
     folders = sorted({script.parent.name for script in scripts})
-    pythons = {name: e2e.make_venv(args.venvs.resolve() / name, HERE / name / "requirements.txt") for name in folders}
+    pythons = {name: make_venv(args.venvs.resolve() / name, HERE / name / "requirements.txt") for name in folders}
     missing, faults = not_installed() if whole else ([], [])
     installed = time.monotonic()
     with tempfile.TemporaryDirectory() as reports:

@@ -9,6 +9,7 @@ import subprocess
 import tempfile
 
 import run as e2e
+from virtual_environment import make_venv
 
 
 def main(folder, words, venv, prefix, **more):
@@ -19,7 +20,7 @@ def main(folder, words, venv, prefix, **more):
     parser.add_argument("--venv", type=pathlib.Path, default=folder.parents[1] / "build" / venv)
     parser.add_argument("tests", nargs="*")
     args = parser.parse_args()
-    python = e2e.make_venv(args.venv.resolve(), folder / "requirements.txt")
+    python = make_venv(args.venv.resolve(), folder / "requirements.txt")
     sanitizer = e2e.sanitizer_of(args.host)
     environment = {name: value for name, value in os.environ.items() if not name.lower().startswith(e2e.DROPPED)}
     environment.update({f"{prefix}_HOST": str(args.host.resolve()),

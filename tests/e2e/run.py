@@ -14,47 +14,23 @@ program are listed, and with --left-out FILE written there as the skipped cases 
 cases are printed at the end; with --left-out the times of all cases are written to another report in the same folder.
 """
 import argparse
-import fcntl
-import hashlib
 import mmap
 import os
 import pathlib
-import shutil
 import subprocess
 import sys
 import tempfile
 import xml.etree.ElementTree as xml
 
 HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent / "support"))
+from virtual_environment import make_venv  # noqa: E402
+
 KEPT = ("TUTTI_CACHE", "E2E_JOB_KILLS", "E2E_BATCH_KILLS", "E2E_BATCH_LINES", "E2E_FILE_MIB",
         "E2E_MIXED_KILLS", "E2E_PAGE_S", "E2E_BROWSER")  # the amounts of single checks
 # gRPC's port and the store have defaults, but tests run several servers at once, perhaps along with a developer's own.
 GIVEN = {"TUTTI_GRPC_PORT": "0", "TUTTI_STORE": "memory"}
 DROPPED = ("tutti_", "openai_", "http_proxy", "https_proxy", "all_proxy", "e2e_")
-
-
-def make_venv(folder: pathlib.Path, file: pathlib.Path = HERE / "requirements.txt") -> pathlib.Path:
-    """The python of an environment that has what `file` names installed."""
-    requirements = file.read_text()
-    wanted = hashlib.sha256((sys.version + requirements).encode()).hexdigest()
-    stamp = folder / "requirements.sha256"
-    python = folder / "bin" / "python"
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with open(folder.with_suffix(".lock"), "w") as lock:  # two build folders may share it
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if stamp.exists() and stamp.read_text() == wanted and python.exists():
-            return python
-        shutil.rmtree(folder, ignore_errors=True)
-        print(f"e2e: installing {' '.join(requirements.split())} into {folder}", flush=True)
-        if subprocess.run([sys.executable, "-m", "venv", str(folder)]).returncode != 0:
-            sys.exit("no virtual environment: it needs Debian's python3-venv; `make test-deps` installs it")
-        install = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-input",
-                   "--retries", "3", "--timeout", "20", "-r", str(file)]
-        if subprocess.run(install).returncode != 0:
-            sys.exit(f"what {file} names could not be installed (pip's words are above). That needs pip's package index once; "
-                     "the next run tries again.")
-        stamp.write_text(wanted)
-    return python
 
 
 def sanitizer_of(program: pathlib.Path) -> str:
@@ -103,7 +79,7 @@ def main() -> int:
     parser.add_argument("--stand-in", action="store_true", help="few weights for the default model's, where no check needs those")
     parser.add_argument("tests", nargs="*")
     args = parser.parse_args()
-    python = make_venv(args.venv.resolve())
+    python = make_venv(args.venv.resolve(), HERE / "requirements.txt")
     # The program refuses TUTTI_* variables that it does not know, and clients must not find others' settings.
     environment = {name: value for name, value in os.environ.items()
                    if name in KEPT or not name.lower().startswith(DROPPED)}

@@ -23,7 +23,7 @@ import hub_server  # noqa: E402
 import binaries  # noqa: E402
 import packing  # noqa: E402
 from harness import free_port  # noqa: E402
-from run import make_venv  # noqa: E402
+from virtual_environment import make_venv  # noqa: E402
 from test_paths import default_model  # noqa: E402
 
 # Where files may lie, and nowhere else.

@@ -13,8 +13,8 @@ import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
-sys.path.insert(0, str(ROOT / "tests" / "e2e"))
-from run import make_venv  # noqa: E402
+sys.path.insert(0, str(ROOT / "tests" / "support"))
+from virtual_environment import make_venv  # noqa: E402
 
 
 def main() -> None:

@@ -24,7 +24,7 @@ from harness import free_port  # noqa: E402
 
 MODEL = "smollm2-135m-instruct"
 PARTS = ("GRPC", "MQTT", "RABBITMQ", "BENCH")
-# Part: arguments that ask for it, and a library that only it links.
+# Arguments that ask for a part.
 REFUSED = {
     "GRPC": [["serve", MODEL, "--port", "0", "--grpc-port", "8081"], ["serve", "--role", "frontend", "--port", "0"]],
     "MQTT": [["serve", MODEL, "--port", "0", "--mqtt-port", "1883"],

@@ -213,8 +213,8 @@ def check_serve():
 
 def prepare(arguments):
     """The python of an environment with Ray and the wheel."""
-    sys.path.insert(0, str(ROOT / "tests" / "e2e"))
-    from run import make_venv
+    sys.path.insert(0, str(ROOT / "tests" / "support"))
+    from virtual_environment import make_venv
     if arguments.wheel is None:
         folder = arguments.build / "wheel"
         subprocess.run([sys.executable, ROOT / "tools" / "make_wheel.py", "--build", arguments.build, "--out", folder], check=True)

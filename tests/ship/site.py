@@ -25,8 +25,8 @@ import urllib.parse
 import urllib.request
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT / "tests" / "e2e"), str(ROOT / "tools")]
-from run import make_venv  # noqa: E402
+sys.path[:0] = [str(ROOT / "tests" / "support"), str(ROOT / "tools")]
+from virtual_environment import make_venv  # noqa: E402
 import make_site  # noqa: E402
 
 SITE = ROOT / "build/site"
@@ -145,7 +145,7 @@ def main():
     parser.add_argument("--pictures", type=pathlib.Path, metavar="FOLDER")
     parser.add_argument("--venv", type=pathlib.Path, default=ROOT / "build/e2e-venv", help="environment of make e2e, for its browser")
     arguments = parser.parse_args()
-    python = make_venv(arguments.venv.resolve())
+    python = make_venv(arguments.venv.resolve(), ROOT / "tests/e2e/requirements.txt")
     if pathlib.Path(sys.executable) != python:
         os.execv(python, [str(python), *sys.argv])
     check_strictness()

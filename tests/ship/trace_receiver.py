@@ -24,7 +24,7 @@ import urllib.request
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "tests/support"), str(ROOT / "tests/e2e")]
 from harness import free_port  # noqa: E402
-from run import make_venv  # noqa: E402
+from virtual_environment import make_venv  # noqa: E402
 
 MODEL = "smollm2-135m-instruct"
 ROUTE, ROOT_SPAN = "/v1/chat/completions", "chat.completions"

@@ -8,9 +8,8 @@
 //   |  |- prefill.step   each step that computed a part of its prompt
 //   |- decode         until the last token; events: preemptions
 //   |- send           until the last byte was given to the socket
-//   |- worker         CLIENT, at a frontend: until the worker's last message. The worker's spans
-//   are
-//                     its children
+//   |- worker         CLIENT, at a frontend: until the worker's last message;
+//                     parent of the worker's spans
 //
 // Attributes follow the conventions of OpenTelemetry for HTTP and generative AI where they have
 // one; the others begin with "tutti.".
