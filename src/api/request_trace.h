@@ -83,7 +83,8 @@ template <size_t kCapacity>
 class TraceLog {
  public:
   // Once the log is full, events are counted only. The last places are for events that are
-  // `essential`.
+  // `essential`. Times never go back: an event that is noted with the time when a turn began counts
+  // as of the one before it.
   void Append(const TraceEvent& event, bool essential = false) {
     const size_t count = count_.load(std::memory_order_relaxed);
     if (count >= (essential ? kCapacity : kCapacity - kReserved)) {
@@ -91,6 +92,7 @@ class TraceLog {
       return;
     }
     events_[count] = event;
+    if (count > 0) events_[count].at = std::max(event.at, events_[count - 1].at);
     count_.store(count + 1, std::memory_order_release);
   }
   std::span<const TraceEvent> events() const {

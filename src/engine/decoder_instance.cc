@@ -136,8 +136,6 @@ Duration DecoderInstance::PredictedWait() const {
 }
 
 void DecoderInstance::Enter(RequestState& work, TimePoint now) {
-  // It may have come after this turn began.
-  now = std::max(now, work.permit.accepted_at());
   live_choices_ += work.live_choices;
   const uint64_t arrival = ++arrivals_;
   const bool wait_for_grant = work.request.stepwise && work.control->granted() <= 0;

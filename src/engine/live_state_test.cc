@@ -499,8 +499,12 @@ TEST(LiveState, IsReadWhileTheEngineRuns) {
         EXPECT_EQ(taken.steps[i].step, taken.steps[i - 1].step + 1);
     }
     for (const auto& trace : traces) {
-      for (size_t i = 1; i < trace->engine().events().size(); ++i)
-        EXPECT_LE(trace->engine().events()[i - 1].at, trace->engine().events()[i].at);
+      const auto events = trace->engine().events();
+      for (size_t i = 1; i < events.size(); ++i) {
+        EXPECT_LE(events[i - 1].at, events[i].at)
+            << i << ": " << api::TraceEventName(events[i - 1].kind) << ", then "
+            << api::TraceEventName(events[i].kind) << " of step " << events[i].step;
+      }
       (void)trace->LastSteps();
     }
     // They read, so that they do not pause.
