@@ -82,7 +82,7 @@ function useCaller({key, needed, left}) {
   };
   useEffect(() => { if (server === null) config().then(setServer).catch(setFailure); }, [tries]);
   const asksKey = needed || (server?.keys && key === '');
-  // Before the form for the key is drawn: whoever sees it finds nothing of the one who left.
+  // Before the form for the key is drawn: the next user finds nothing of the one who left.
   useLayoutEffect(() => {
     if (!left) return;
     setCaller(null);

@@ -27,6 +27,14 @@ TEST(TraceLog, KeepsPlacesForEssentialEvents) {
   EXPECT_EQ(log.events()[7].tokens, 7);
 }
 
+TEST(TraceLog, TimesNeverGoBack) {
+  TraceLog<12> log;
+  for (const int ms : {5, 3, 7})
+    log.Append({.at = TimePoint(std::chrono::milliseconds(ms)), .kind = TraceEvent::Kind::kWaits});
+  EXPECT_EQ(log.events()[1].at, log.events()[0].at);
+  EXPECT_EQ(log.events()[2].at, TimePoint(std::chrono::milliseconds(7)));
+}
+
 TEST(RequestTrace, NamesAreDistinct) {
   std::set<std::string_view> names;
   for (size_t i = 0; i < kWaitReasons; ++i)

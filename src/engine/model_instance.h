@@ -81,7 +81,7 @@ class ModelInstance : public InstanceBase {
  public:
   InstanceReadiness Prepare(TimePoint now) final {
     pulse_.Beat(now);
-    now = TakeInbox(now);
+    TakeInbox(now);
     EndExpired(now);
     const TimePoint next_check = std::min(CheckReaders(now), MovePrefixes(now));
     FinishRound();
@@ -162,17 +162,11 @@ class ModelInstance : public InstanceBase {
   }
 
  private:
-  // Returns the time from which on the turn goes on: a request may have come after it began.
-  TimePoint TakeInbox(TimePoint now) {
+  void TakeInbox(TimePoint now) {
     mailbox_->ClearUrgent();  // before anything is taken: later ones set it again
-    if (mailbox_->empty()) return now;
-    mailbox_->Drain<State>(
-        [&](std::unique_ptr<State> work) {
-          now = std::max(now, work->permit.accepted_at());
-          Accept(std::move(work), now);
-        },
-        [&](RequestControl& control) { ApplyTouch(control, now); });
-    return now;
+    if (mailbox_->empty()) return;
+    mailbox_->Drain<State>([&](std::unique_ptr<State> work) { Accept(std::move(work), now); },
+                           [&](RequestControl& control) { ApplyTouch(control, now); });
   }
 
   void Accept(std::unique_ptr<State> owned, TimePoint now) {

@@ -29,7 +29,7 @@ struct Reply {
 struct ReplyLimits {
   size_t bytes = size_t{4} << 20;  // of one reply on the wire
   size_t items = 65'536;           // of all its arrays together, also those only announced
-  int depth = 8;                   // of arrays in arrays
+  int depth = 8;                   // levels of nested arrays
 };
 
 class ReplyReader {

@@ -9,8 +9,8 @@
 
 namespace tutti::parity {
 
-// Only the kernels differ between instruction sets, and they have their own tests. So the best set
-// of the machine runs every case, and each other set runs one in three; with TUTTI_TEST_FULL (`make
+// Only the kernels differ between instruction sets, and they have their own tests. So the machine's
+// best set runs every case, and each other set runs one in three; with TUTTI_TEST_FULL (`make
 // soak`) every set runs all.
 inline bool RunsOn(kernels::Isa isa, size_t number_of_case) {
   static const bool full = std::getenv("TUTTI_TEST_FULL") != nullptr;

@@ -135,6 +135,11 @@ def blob(layout, descriptor):
     return (layout / "blobs" / descriptor["digest"].replace(":", "/")).read_text()
 
 
+def check_same(said, answer):
+    if said != answer:
+        sys.exit(f"the built program said {answer!r}, the packed one {said!r}")
+
+
 def check_packages(root, answer, work):
     epoch = call("git", "-C", SOURCE, "log", "-1", "--format=%ct").strip()
     for script in ("make_packages", "make_image"):
@@ -146,8 +151,7 @@ def check_packages(root, answer, work):
     said, seconds = serve_and_ask(root, QEMU, "/usr/bin/tutti")
     root.run("apt-get", "purge", "-y", "tutti:arm64")
     say(f".deb, {deb.stat().st_size / 1e6:.1f} MB: installed by apt; {said!r}, {seconds:.0f} s")
-    if said != answer:
-        sys.exit(f"the program said {answer!r}, that of the .deb {said!r}")
+    check_same(said, answer)
 
     layout, unpacked = work / "layout", work / "image"
     layout.mkdir(parents=True)
@@ -164,8 +168,7 @@ def check_packages(root, answer, work):
     inner.mount(default_model().parent, IMAGE_MODELS)
     said, seconds = serve_and_ask(inner, "/qemu", "/usr/bin/tutti", user="65532:65532", models=IMAGE_MODELS)
     say(f"image, {image.stat().st_size / 1e6:.1f} MB: as user 65532 in its own files; {said!r}, {seconds:.0f} s")
-    if said != answer:
-        sys.exit(f"the program said {answer!r}, that of the image {said!r}")
+    check_same(said, answer)
 
     # A system with glibc and nothing else: the image without the program and its libraries.
     shutil.rmtree(unpacked / "usr/lib/tutti")
@@ -174,8 +177,7 @@ def check_packages(root, answer, work):
     (folder,) = (unpacked / "srv").glob("tutti-*")
     said, seconds = serve_and_ask(inner, "/qemu", f"/srv/{folder.name}/bin/tutti", models=IMAGE_MODELS)
     say(f"tarball, {tarball.stat().st_size / 1e6:.1f} MB: where glibc alone is; {said!r}, {seconds:.0f} s")
-    if said != answer:
-        sys.exit(f"the program said {answer!r}, that of the tarball {said!r}")
+    check_same(said, answer)
 
 
 def main():

@@ -18,7 +18,7 @@ std::vector<uint8_t> Bytes(const std::string& address) {
   return bytes;
 }
 
-TEST(WebhookTarget, AddressesInsideAnyNetworkAreNotPublic) {
+TEST(TargetTest, AddressesInsideAnyNetworkAreNotPublic) {
   for (const char* address : {"0.0.0.0",
                               "10.1.2.3",
                               "100.64.0.1",
@@ -63,7 +63,7 @@ TEST(WebhookTarget, AddressesInsideAnyNetworkAreNotPublic) {
   }
 }
 
-TEST(WebhookTarget, OtherAddressesAre) {
+TEST(TargetTest, OtherAddressesAre) {
   for (const char* address :
        {"1.1.1.1", "8.8.8.8", "100.63.255.255", "100.128.0.1", "172.15.0.1", "172.32.0.1",
         "192.167.1.1", "198.17.0.1", "223.255.255.255", "2606:4700::1111", "2a00:1450::1",
@@ -73,7 +73,7 @@ TEST(WebhookTarget, OtherAddressesAre) {
   EXPECT_FALSE(IsPublic(std::vector<uint8_t>(5)));
 }
 
-TEST(WebhookTarget, APlainUrl) {
+TEST(TargetTest, APlainUrl) {
   const auto target = ParseTarget("https://Hooks.Example.com:8443/a/b?c=d", {});
   ASSERT_TRUE(target.ok()) << target.status();
   EXPECT_EQ(target->host, "hooks.example.com");
@@ -86,7 +86,7 @@ TEST(WebhookTarget, APlainUrl) {
   EXPECT_EQ(ParseTarget("https://[2606:4700::1111]/", {})->host, "2606:4700::1111");
 }
 
-TEST(WebhookTarget, WhatLeadsInsideOrIsNoUrlIsRefused) {
+TEST(TargetTest, WhatLeadsInsideOrIsNoUrlIsRefused) {
   for (const std::string url : {"",
                                 "example.com",
                                 "ftp://example.com/",
@@ -122,7 +122,7 @@ TEST(WebhookTarget, WhatLeadsInsideOrIsNoUrlIsRefused) {
   EXPECT_FALSE(ParseTarget("https://example.com/" + std::string(2048, 'a'), {}).ok());
 }
 
-TEST(WebhookTarget, TrustedHostsMayBeInsideAndWithoutTls) {
+TEST(TargetTest, TrustedHostsMayBeInsideAndWithoutTls) {
   const std::set<std::string> trusted = {"127.0.0.1", "hooks.local"};
   EXPECT_TRUE(ParseTarget("http://127.0.0.1:9000/x", trusted).ok());
   EXPECT_TRUE(ParseTarget("http://HOOKS.local/x", trusted).ok());

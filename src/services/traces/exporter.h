@@ -59,7 +59,7 @@ class Exporter {
     // (docs/decisions/0081).
     std::chrono::milliseconds interval{1'000};
     std::chrono::milliseconds timeout{10'000};   // limit of one POST
-    std::chrono::milliseconds last_wait{2'000};  // of the destructor, for all POSTs that it begins
+    std::chrono::milliseconds last_wait{2'000};  // limit for all POSTs that the destructor begins
     std::vector<Duration> backoff = {std::chrono::seconds(1), std::chrono::seconds(2),
                                      std::chrono::seconds(4), std::chrono::seconds(8)};
   };
